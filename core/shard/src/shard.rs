@@ -1,0 +1,560 @@
+//! The shard itself: dispatch, timers, the group table.
+
+use crate::effect::{Effect, Event};
+use crate::group_table::{self, GroupTable};
+use crate::metadata_group::MetadataGroup;
+use crate::notice::{Notice, Severity};
+use crate::partition_group::{Answer, Condition, Context, Listed, PartitionGroup, Parts, Work};
+use crate::request::{Refusal, Reply, Request, RequestTicket};
+use crate::tickets::{Owner, Tickets};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use whippet_log::{Durability, Log, LogConfig, PreviousEnd, RecoveryError, Verdict, recover};
+use whippet_metadata::command::GroupChange;
+use whippet_metadata::state::PartitionSettings;
+use whippet_partition::record::BATCH;
+use whippet_partition::{Control, PartitionState};
+use whippet_protocol::ErrorCode;
+use whippet_storage::{FileName, GroupDirectory, RecoverySource, StorageCompletion, StorageEffect, StorageOp, StorageTicket};
+use whippet_vsr::{ClusterId, DurableState, EntryId, GroupId, HEADER_SIZE, Now, OpNumber, Replica, ReplicaConfig, ReplicaId, ViewNumber};
+
+/// What a shard is told about itself.
+#[derive(Clone, Copy, Debug)]
+pub struct ShardConfig {
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// This node in the roster.
+    pub replica: ReplicaId,
+    /// Size of the roster.
+    pub replica_count: u8,
+    /// Index of this shard.
+    pub shard: u32,
+    /// Number of shards of this process.
+    pub shard_count: u32,
+    /// Number of this process start, greater than all before.
+    pub run: u64,
+    /// How the process before ended.
+    pub previous_end: PreviousEnd,
+    /// Longest time that a written record of a `replicated` topic stays without fsync, in nanoseconds.
+    pub sync_interval_ns: u64,
+}
+
+/// The shard that hosts a group: a hash of its number, so that it does not change with the group's life.
+pub fn shard_of(group: GroupId, shard_count: u32) -> u32 {
+    if group.number == 0 { 0 } else { ((group.number - 1) % u64::from(shard_count)) as u32 }
+}
+
+/// The group table's part that is being written.
+#[derive(Debug)]
+enum Listing {
+    Writing(StorageTicket, Vec<GroupId>),
+    Syncing(StorageTicket, Vec<GroupId>),
+}
+
+/// Many groups, their timers and their storage, as one value.
+///
+/// - [`Shard::handle`]: something happened. It is noted, and groups that it concerns are marked.
+/// - [`Shard::settle`]: after a round of events, do all that they made possible. Then drain [`Shard::poll_effect`].
+/// - [`Shard::timeout_ns`]: when to call [`Shard::settle`] although nothing happened.
+/// - `now` never decreases between calls. Same inputs, same outputs.
+#[derive(Debug)]
+pub struct Shard {
+    config: ShardConfig,
+    metadata: Option<MetadataGroup>,
+    metadata_touched: bool,
+    slots: Vec<Option<PartitionGroup>>,
+    free_slots: Vec<u32>,
+    by_group: BTreeMap<GroupId, u32>,
+    touched: BTreeSet<u32>,
+    timers: BTreeSet<(u64, u32)>,
+    tickets: Tickets,
+    effects: VecDeque<Effect>,
+    to_list: Vec<GroupId>,
+    listing: Option<Listing>,
+    /// Listings that wait for the one under way.
+    table_end: u64,
+    flushing: bool,
+}
+
+impl Shard {
+    /// A shard that hosts no partition yet. Shard 0 hosts the metadata group.
+    ///
+    /// # Panics
+    /// When another shard than 0 is given the metadata group, or shard 0 is not.
+    pub fn new(config: ShardConfig, metadata: Option<MetadataGroup>, table: &GroupTable) -> Shard {
+        assert_eq!(metadata.is_some(), config.shard == 0, "shard 0 hosts the metadata group");
+        let mut shard = Shard {
+            metadata_touched: metadata.is_some(),
+            metadata,
+            slots: Vec::new(),
+            free_slots: Vec::new(),
+            by_group: BTreeMap::new(),
+            touched: BTreeSet::new(),
+            timers: BTreeSet::new(),
+            tickets: Tickets::default(),
+            effects: VecDeque::new(),
+            to_list: Vec::new(),
+            listing: None,
+            table_end: table.part_end(config.shard),
+            flushing: false,
+            config,
+        };
+        if let Some(metadata) = &mut shard.metadata {
+            metadata.finish_recovery(&mut shard.tickets, &mut shard.effects);
+        }
+        shard
+    }
+
+    /// Reads the logs of the partitions back that this shard hosts, out of all that the metadata names. Damage to one
+    /// partition does not keep the others from being served.
+    ///
+    /// # Errors
+    /// When the operating system does not let us read, or a log holds what this program does not understand.
+    pub fn recover_partitions<'a>(
+        &mut self,
+        partitions: impl Iterator<Item = &'a PartitionSettings>,
+        table: &GroupTable,
+        source: &dyn RecoverySource,
+        now: Now,
+    ) -> Result<(), RecoveryError> {
+        for settings in partitions {
+            let group = GroupId { number: settings.group.number, life: settings.group.life };
+            if shard_of(group, self.config.shard_count) == self.config.shard {
+                self.recover_partition(settings.clone(), table, source, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn log_config(&self, settings: &PartitionSettings) -> LogConfig {
+        LogConfig {
+            cluster: self.config.cluster,
+            group: GroupId { number: settings.group.number, life: settings.group.life },
+            segment_size: settings.segment_size,
+            durability: if settings.persisted { Durability::Persisted } else { Durability::Replicated },
+            batch_kind: BATCH,
+            run: self.config.run,
+            sync_interval_ns: self.config.sync_interval_ns,
+            preallocate: settings.preallocate,
+        }
+    }
+
+    fn recover_partition(
+        &mut self,
+        settings: PartitionSettings,
+        table: &GroupTable,
+        source: &dyn RecoverySource,
+        now: Now,
+    ) -> Result<(), RecoveryError> {
+        let config = self.log_config(&settings);
+        let group = config.group;
+        let mut state = PartitionState::empty();
+        let recovered = recover(source, config, self.config.previous_end, &mut state)?;
+        for remark in &recovered.remarks {
+            self.notice(Severity::Warning, group, remark.to_string());
+        }
+        let listed = table.holds(group);
+        let (mut torn, mut lost) = (false, None);
+        let mut condition = Condition::Fine;
+        match recovered.verdict {
+            Verdict::Whole => {}
+            Verdict::TornTail { file, position } => {
+                self.notice(Severity::Info, group, format!("{file} ends in a torn write that nobody was promised; it is cut at byte {position}"));
+                torn = true;
+            }
+            Verdict::Lost { acknowledged, reserved_offset } => {
+                let text = format!(
+                    "the machine stopped before everything was fsynced: messages of this `replicated` partition behind op {} (up to op {acknowledged} was acknowledged) may be lost. \
+                     Numbering goes on at offset {reserved_offset}, so no offset is given out twice",
+                    recovered.head
+                );
+                self.notice(Severity::Error, group, text);
+                (torn, lost) = (true, Some(reserved_offset));
+            }
+            Verdict::Damaged(damage) => condition = Condition::Damaged(damage),
+        }
+        if listed && recovered.head == OpNumber::ZERO && source.files(config_directory(group))?.is_empty() {
+            condition = Condition::Missing;
+        }
+        match &condition {
+            Condition::Fine => {}
+            Condition::Damaged(damage) => {
+                let text = format!("{damage}. What lies before it is served, writes are refused. Restore the file from a backup, or delete the topic");
+                self.notice(Severity::Error, group, text);
+            }
+            Condition::Missing => {
+                let text = format!("the directory {} is gone although it held data. The partition is not served; restore it from a backup, or delete the topic", config_directory(group));
+                self.notice(Severity::Error, group, text);
+            }
+        }
+        let durable = DurableState {
+            view: ViewNumber(recovered.view),
+            log_view: ViewNumber(recovered.view),
+            head: recovered.head,
+            head_id: recovered.head_id,
+            head_timestamp: recovered.head_timestamp,
+            commit: if self.config.replica_count == 1 { recovered.head } else { OpNumber::ZERO },
+        };
+        let slot = self.open_slot();
+        let intent = settings.purged_by;
+        let mut partition = PartitionGroup::new(Parts {
+            replica: Replica::new(self.replica_config(group), durable),
+            settings,
+            slot,
+            log: recovered.log,
+            state,
+            head_id: recovered.head_id,
+            head_timestamp: recovered.head_timestamp,
+            condition,
+            listed: if listed { Listed::Yes } else { Listed::No },
+            snapshots: recovered.snapshots,
+        });
+        let mut cx = Context { tickets: &mut self.tickets, effects: &mut self.effects, now, to_list: &mut self.to_list };
+        partition.finish_recovery(torn, lost, &mut cx);
+        if intent > 0 {
+            // The metadata log emptied the topic; if the partition's own log does not know yet, it learns it now.
+            partition.push(Work::Control { identity: Default::default(), control: Control::Purge { intent } }, Answer::Nobody, &mut cx);
+        }
+        self.by_group.insert(group, slot);
+        self.slots[slot as usize] = Some(partition);
+        self.touched.insert(slot);
+        Ok(())
+    }
+
+    fn replica_config(&self, group: GroupId) -> ReplicaConfig {
+        ReplicaConfig { cluster: self.config.cluster, group, replica: self.config.replica, replica_count: self.config.replica_count }
+    }
+
+    fn open_slot(&mut self) -> u32 {
+        self.free_slots.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            (self.slots.len() - 1) as u32
+        })
+    }
+
+    fn notice(&mut self, severity: Severity, group: GroupId, text: impl Into<String>) {
+        self.effects.push_back(Effect::Notice(Notice::new(severity, group, text)));
+    }
+
+    /// Something happened. Call [`Shard::settle`] after a round of events.
+    pub fn handle(&mut self, event: Event, now: Now) {
+        match event {
+            Event::Request { ticket, request } => self.handle_request(ticket, request, now),
+            Event::Storage(completion) => self.handle_completion(completion, now),
+            Event::Groups(changes) => {
+                for change in changes {
+                    self.handle_change(change, now);
+                }
+            }
+            Event::Flush => {
+                self.flushing = true;
+                if let Some(metadata) = &mut self.metadata {
+                    metadata.flush();
+                    self.metadata_touched = true;
+                }
+                for (slot, group) in self.slots.iter_mut().enumerate() {
+                    if let Some(group) = group {
+                        group.flush();
+                        self.touched.insert(slot as u32);
+                    }
+                }
+            }
+        }
+    }
+
+    fn handle_request(&mut self, ticket: RequestTicket, request: Request, now: Now) {
+        match request {
+            Request::Metadata(envelope) => match &mut self.metadata {
+                Some(metadata) => {
+                    metadata.push(ticket, envelope, &mut self.effects);
+                    self.metadata_touched = true;
+                }
+                None => self.refuse(ticket, Refusal::because(ErrorCode::TransientNotAccepted, "this shard does not host the metadata")),
+            },
+            Request::Stats { groups } => {
+                let stats = groups.iter().map(|group| self.partition(*group).map(PartitionGroup::stats)).collect();
+                self.effects.push_back(Effect::Reply { ticket, reply: Reply::Stats(stats) });
+            }
+            Request::GetOffset { group, consumer } => {
+                let reply = match self.partition(group) {
+                    Some(partition) => Reply::Offset(partition.offset(consumer)),
+                    None => gone(),
+                };
+                self.effects.push_back(Effect::Reply { ticket, reply });
+            }
+            Request::Poll { group, consumer, strategy, count, max_bytes, auto_commit, identity } => {
+                self.with_partition(group, ticket, now, |partition, cx| {
+                    partition.start_poll(ticket, consumer, strategy, count, max_bytes, auto_commit, identity, cx);
+                });
+            }
+            Request::Send { group, identity, buffer, batch, count } => {
+                assert!(batch.start >= HEADER_SIZE && batch.end == buffer.len() && count > 0, "the gateway leaves room for the record header");
+                self.push(group, ticket, now, Work::Send { identity, buffer, batch, count }, Answer::Sent(ticket));
+            }
+            Request::StoreOffset { group, consumer, offset, identity } => {
+                let control = Control::StoreOffset { consumer, offset, forward_only: false };
+                self.push(group, ticket, now, Work::Control { identity, control }, Answer::Done(ticket));
+            }
+            Request::DeleteOffset { group, consumer, identity } => {
+                let control = Control::DeleteOffset { consumer };
+                self.push(group, ticket, now, Work::Control { identity, control }, Answer::Done(ticket));
+            }
+            Request::Purge { group, intent } => {
+                let control = Control::Purge { intent };
+                self.push(group, ticket, now, Work::Control { identity: Default::default(), control }, Answer::Done(ticket));
+            }
+        }
+    }
+
+    fn push(&mut self, group: GroupId, ticket: RequestTicket, now: Now, work: Work, answer: Answer) {
+        self.with_partition(group, ticket, now, |partition, cx| partition.push(work, answer, cx));
+    }
+
+    fn partition(&self, group: GroupId) -> Option<&PartitionGroup> {
+        let slot = *self.by_group.get(&group)?;
+        self.slots[slot as usize].as_ref()
+    }
+
+    fn with_partition(&mut self, group: GroupId, ticket: RequestTicket, now: Now, act: impl FnOnce(&mut PartitionGroup, &mut Context<'_>)) {
+        let Some(slot) = self.by_group.get(&group).copied() else {
+            self.effects.push_back(Effect::Reply { ticket, reply: gone() });
+            return;
+        };
+        let partition = self.slots[slot as usize].as_mut().expect("a known group has a slot");
+        let mut cx = Context { tickets: &mut self.tickets, effects: &mut self.effects, now, to_list: &mut self.to_list };
+        act(partition, &mut cx);
+        self.touched.insert(slot);
+    }
+
+    fn refuse(&mut self, ticket: RequestTicket, refusal: Refusal) {
+        self.effects.push_back(Effect::Reply { ticket, reply: Reply::Refused(refusal) });
+    }
+
+    fn handle_completion(&mut self, completion: StorageCompletion, now: Now) {
+        let outcome = match self.tickets.complete(completion.ticket) {
+            Owner::Metadata => {
+                self.metadata_touched = true;
+                self.metadata.as_mut().map_or(Ok(()), |metadata| metadata.handle_completion(completion))
+            }
+            Owner::Partition { slot, group } => match self.slots[slot as usize].as_mut().filter(|held| held.id() == group) {
+                Some(partition) => {
+                    self.touched.insert(slot);
+                    partition.handle_completion(completion)
+                }
+                None => Ok(()),
+            },
+            Owner::Poll { slot, group, poll } => {
+                if let Some(partition) = self.slots[slot as usize].as_mut().filter(|held| held.id() == group) {
+                    let mut cx = Context { tickets: &mut self.tickets, effects: &mut self.effects, now, to_list: &mut self.to_list };
+                    partition.handle_read(poll, completion, &mut cx);
+                    self.touched.insert(slot);
+                }
+                Ok(())
+            }
+            Owner::GroupTable => {
+                self.handle_listing(completion);
+                Ok(())
+            }
+            Owner::Nobody => Ok(()),
+        };
+        if let Err(fatal) = outcome {
+            self.effects.push_back(Effect::Fatal(format!(
+                "{fatal}. What the disk holds is not known any more, so this process ends; the next start reads back what is there"
+            )));
+        }
+    }
+
+    fn handle_change(&mut self, change: GroupChange, now: Now) {
+        match change {
+            GroupChange::Created(settings) => {
+                let group = GroupId { number: settings.group.number, life: settings.group.life };
+                if shard_of(group, self.config.shard_count) != self.config.shard || self.by_group.contains_key(&group) {
+                    return;
+                }
+                let slot = self.open_slot();
+                let partition = PartitionGroup::new(Parts {
+                    replica: Replica::new(self.replica_config(group), DurableState::empty()),
+                    slot,
+                    log: Log::empty(self.log_config(&settings)),
+                    settings,
+                    state: PartitionState::empty(),
+                    head_id: EntryId::NONE,
+                    head_timestamp: 0,
+                    condition: Condition::Fine,
+                    listed: Listed::No,
+                    snapshots: Vec::new(),
+                });
+                self.by_group.insert(group, slot);
+                self.slots[slot as usize] = Some(partition);
+            }
+            GroupChange::Deleted(group) => {
+                let group = GroupId { number: group.number, life: group.life };
+                let Some(slot) = self.by_group.remove(&group) else { return };
+                let Some(mut partition) = self.slots[slot as usize].take() else { return };
+                if let Some(deadline) = partition.deadline_ns {
+                    self.timers.remove(&(deadline, slot));
+                }
+                let mut cx = Context { tickets: &mut self.tickets, effects: &mut self.effects, now, to_list: &mut self.to_list };
+                partition.close(&mut cx);
+                self.touched.remove(&slot);
+                self.free_slots.push(slot);
+                self.issue(StorageOp::RemoveGroup { group: config_directory(group) }, Owner::Nobody);
+            }
+            GroupChange::Purged { group, intent } => {
+                let group = GroupId { number: group.number, life: group.life };
+                let Some(slot) = self.by_group.get(&group).copied() else { return };
+                let Some(partition) = self.slots[slot as usize].as_mut() else { return };
+                let mut cx = Context { tickets: &mut self.tickets, effects: &mut self.effects, now, to_list: &mut self.to_list };
+                partition.push(Work::Control { identity: Default::default(), control: Control::Purge { intent } }, Answer::Nobody, &mut cx);
+                self.touched.insert(slot);
+            }
+        }
+    }
+
+    fn issue(&mut self, op: StorageOp, owner: Owner) -> StorageTicket {
+        let mut issuer = crate::tickets::Issuer { tickets: &mut self.tickets, effects: &mut self.effects, owner };
+        whippet_log::Issue::issue(&mut issuer, op)
+    }
+
+    /// Does all that the events since the last call made possible, and what time has made due.
+    pub fn settle(&mut self, now: Now) {
+        while let Some((deadline, slot)) = self.timers.first().copied().filter(|(deadline, _)| *deadline <= now.monotonic_ns) {
+            self.timers.remove(&(deadline, slot));
+            self.touched.insert(slot);
+        }
+        if let Some(metadata) = &mut self.metadata {
+            let due = metadata.deadline_ns.is_some_and(|deadline| deadline <= now.monotonic_ns);
+            if std::mem::take(&mut self.metadata_touched) || due {
+                metadata.run(&mut self.tickets, &mut self.effects, now);
+            }
+        }
+        while let Some(slot) = self.touched.pop_first() {
+            let Some(partition) = self.slots[slot as usize].as_mut() else { continue };
+            if self.flushing {
+                partition.flush();
+            }
+            let before = partition.deadline_ns;
+            let mut cx = Context { tickets: &mut self.tickets, effects: &mut self.effects, now, to_list: &mut self.to_list };
+            partition.run(&mut cx);
+            if partition.deadline_ns != before {
+                if let Some(deadline) = before {
+                    self.timers.remove(&(deadline, slot));
+                }
+            }
+            if let Some(deadline) = partition.deadline_ns {
+                self.timers.insert((deadline, slot));
+            }
+        }
+        self.start_listing();
+    }
+
+    /// Enters groups in the group table: one write and one sync for all that came together.
+    fn start_listing(&mut self) {
+        if self.listing.is_some() || self.to_list.is_empty() {
+            return;
+        }
+        let groups = std::mem::take(&mut self.to_list);
+        let cluster = self.config.cluster;
+        let chunks = groups.iter().map(|group| group_table::encode(*group, cluster)).collect();
+        let (file, position) = (FileName::GroupTable { part: self.config.shard }, self.table_end);
+        let ticket = self.issue(StorageOp::Write { file, position, chunks }, Owner::GroupTable);
+        self.listing = Some(Listing::Writing(ticket, groups));
+    }
+
+    fn handle_listing(&mut self, completion: StorageCompletion) {
+        let Some(listing) = self.listing.take() else { return };
+        let file = FileName::GroupTable { part: self.config.shard };
+        let (Listing::Writing(_, groups) | Listing::Syncing(_, groups)) = &listing;
+        if let Err(error) = completion.result {
+            if error.kind == whippet_storage::StorageErrorKind::NoSpace {
+                // The groups ask again with their next write.
+                for group in groups {
+                    if let Some(slot) = self.by_group.get(group).copied()
+                        && let Some(partition) = self.slots[slot as usize].as_mut()
+                    {
+                        partition.handle_listing_failed();
+                        self.touched.insert(slot);
+                    }
+                }
+                return;
+            }
+            self.effects.push_back(Effect::Fatal(format!("{error}. The table of groups can't be written, so this process ends")));
+            return;
+        }
+        match listing {
+            Listing::Writing(_, groups) => {
+                let ticket = self.issue(StorageOp::Sync { file }, Owner::GroupTable);
+                self.listing = Some(Listing::Syncing(ticket, groups));
+            }
+            Listing::Syncing(_, groups) => {
+                self.table_end += (groups.len() * group_table::ENTRY) as u64;
+                for group in groups {
+                    if let Some(slot) = self.by_group.get(&group).copied()
+                        && let Some(partition) = self.slots[slot as usize].as_mut()
+                    {
+                        partition.handle_listed();
+                        self.touched.insert(slot);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What to do next; `None` when there is nothing left to do.
+    #[must_use]
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    /// When to call [`Shard::settle`] although nothing happened, in monotonic nanoseconds.
+    pub fn timeout_ns(&self) -> Option<u64> {
+        let partitions = self.timers.first().map(|(deadline, _)| *deadline);
+        let metadata = self.metadata.as_ref().and_then(|metadata| metadata.deadline_ns);
+        match (partitions, metadata) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    /// Whether [`Shard::settle`] has something to do now.
+    pub fn needs_settling(&self) -> bool {
+        !self.touched.is_empty() || self.metadata_touched || (!self.to_list.is_empty() && self.listing.is_none())
+    }
+
+    /// Whether everything that was asked is answered and everything that was written is synced.
+    pub fn is_idle(&self) -> bool {
+        self.tickets.outstanding() == 0
+            && !self.needs_settling()
+            && self.metadata.as_ref().is_none_or(MetadataGroup::is_idle)
+            && self.slots.iter().flatten().all(PartitionGroup::is_idle)
+    }
+
+    /// Committed op of the metadata log, on the shard that hosts it.
+    pub fn metadata_commit(&self) -> Option<u64> {
+        self.metadata.as_ref().map(MetadataGroup::commit)
+    }
+
+    /// Deletes directories of groups that the metadata log created and deleted: the crash came before the files were gone.
+    /// `live` names all groups that exist, `next_number` the next number that the metadata log will give out. Directories
+    /// that it never gave out are left alone and reported.
+    pub fn remove_leftovers(&mut self, directories: &[GroupDirectory], live: &BTreeSet<GroupId>, next_number: u64) {
+        for directory in directories {
+            let group = GroupId { number: directory.number, life: directory.life };
+            if group.number == 0 || live.contains(&group) || shard_of(group, self.config.shard_count) != self.config.shard {
+                continue;
+            }
+            if group.number < next_number {
+                self.issue(StorageOp::RemoveGroup { group: *directory }, Owner::Nobody);
+            } else {
+                self.notice(Severity::Warning, group, format!("{directory} belongs to no partition that the metadata knows; it is left alone"));
+            }
+        }
+    }
+}
+
+fn gone() -> Reply {
+    Reply::Refused(Refusal::because(ErrorCode::PartitionNotFound, "the partition does not exist"))
+}
+
+fn config_directory(group: GroupId) -> GroupDirectory {
+    GroupDirectory { number: group.number, life: group.life }
+}

@@ -1,0 +1,31 @@
+//! The product against its users: the official Rust SDK over TCP and HTTP, raw frames, crashes, damaged disks, and the
+//! official command-line client. Every test starts its own server process on free ports and fails on log lines of level
+//! WARN or ERROR that it did not allow.
+
+/// Runs each listed `async fn(&Context)` of the calling module over TCP and over HTTP.
+macro_rules! over_both_transports {
+    ($($test:ident),+ $(,)?) => {
+        mod tcp {
+            $(#[test] fn $test() { $crate::support::run($crate::support::Transport::Tcp, |context| Box::pin(super::$test(context))); })+
+        }
+        mod http {
+            $(#[test] fn $test() { $crate::support::run($crate::support::Transport::Http, |context| Box::pin(super::$test(context))); })+
+        }
+    };
+}
+
+/// Runs each listed `async fn(&Context)` of the calling module over TCP only, for what HTTP does not have.
+macro_rules! over_tcp {
+    ($($test:ident),+ $(,)?) => {
+        mod tcp_only {
+            $(#[test] fn $test() { $crate::support::run($crate::support::Transport::Tcp, |context| Box::pin(super::$test(context))); })+
+        }
+    };
+}
+
+mod cli;
+mod disk;
+mod kill;
+mod raw;
+mod sdk;
+mod support;
