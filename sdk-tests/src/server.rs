@@ -1,6 +1,6 @@
 //! One running `whippet` process: start, stop, kill, restart, and what it wrote.
 
-use crate::log_watch::LogWatch;
+use crate::log_watch::{LogWatch, is_alarming};
 use crate::{binary, process};
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
@@ -150,6 +150,12 @@ struct Running {
 
 impl Running {
     fn spawn(options: &ServerOptions, data: &Path) -> Result<Self, StartFailure> {
+        // Closed output means that the process is about to end: give it the moment that it needs.
+        Self::spawn_for(options, data, Duration::from_secs(1))
+    }
+
+    /// Starts a process; when it is not ready in time, it has `grace` to end by itself before it is killed.
+    fn spawn_for(options: &ServerOptions, data: &Path, grace: Duration) -> Result<Self, StartFailure> {
         let started = Instant::now();
         let mut child = Command::new(binary::path())
             .args(&options.arguments)
@@ -169,7 +175,7 @@ impl Running {
         let readers = readers.into_iter().flatten().collect();
         match wait_until_ready(&announced, started + options.deadline) {
             Some((tcp, http)) => Ok(Self { child, tcp, http, log, readers }),
-            None => Err(failure(child, &log, readers, started)),
+            None => Err(failure(child, &log, readers, started, grace)),
         }
     }
 
@@ -214,10 +220,15 @@ fn wait_until_ready(announced: &Receiver<Announcement>, deadline: Instant) -> Op
     }
 }
 
-fn failure(mut child: Child, log: &LogWatch, readers: Vec<JoinHandle<()>>, started: Instant) -> StartFailure {
+fn failure(
+    mut child: Child,
+    log: &LogWatch,
+    readers: Vec<JoinHandle<()>>,
+    started: Instant,
+    grace: Duration,
+) -> StartFailure {
     let took = started.elapsed();
-    // Closed output means that the process is about to end: give it the moment that it needs.
-    let status = wait_for_exit(&mut child, Duration::from_secs(1));
+    let status = wait_for_exit(&mut child, grace);
     if status.is_none() {
         drop(child.kill());
         drop(child.wait());
@@ -380,6 +391,29 @@ impl Server {
         self.log = running.log.clone();
         self.running = Some(running);
         Ok(())
+    }
+
+    /// Starts a process on the data directory and kills it `moment` later, ready or not; `kill9` or `terminate` came before.
+    ///
+    /// # Panics
+    /// When it is running, or logged an alarming line that was not allowed.
+    #[track_caller]
+    pub fn start_and_kill_after(&mut self, moment: Duration) {
+        assert!(self.running.is_none(), "the server is still running");
+        let options = self.options.clone().deadline(moment);
+        match Running::spawn_for(&options, &self.data, Duration::ZERO) {
+            Ok(running) => {
+                self.log = running.log.clone();
+                self.running = Some(running);
+                self.kill9();
+            }
+            Err(failure) => {
+                assert!(failure.status.is_none(), "the server refused to start: {failure}");
+                let allowed = |line: &String| self.options.allowed.iter().any(|text| line.contains(text.as_str()));
+                let unexpected = failure.output.iter().find(|line| is_alarming(line) && !allowed(line));
+                assert_eq!(unexpected, None, "logged while starting");
+            }
+        }
     }
 
     /// SIGTERM and start again.

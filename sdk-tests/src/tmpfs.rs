@@ -34,6 +34,14 @@ impl Tmpfs {
         run("mount", &["-o", &options], self.directory.path()).unwrap_or_else(|error| panic!("{error}"));
     }
 
+    /// Refuses all further writes to it.
+    ///
+    /// # Panics
+    /// When `mount` refuses.
+    pub fn make_read_only(&self) {
+        run("mount", &["-o", "remount,ro"], self.directory.path()).unwrap_or_else(|error| panic!("{error}"));
+    }
+
     /// A folder inside, to be made by its user.
     #[must_use]
     pub fn data(&self) -> PathBuf {

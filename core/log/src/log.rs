@@ -175,6 +175,8 @@ pub struct Log {
     unindexed: VecDeque<u64>,
     /// Sync as soon as there is something to sync, as before a stop.
     flushing: bool,
+    /// Segments to remove together with a torn tail.
+    cut: Vec<u64>,
 }
 
 /// What recovery found; see [`crate::recovery`].
@@ -184,6 +186,8 @@ pub(crate) struct LogParts {
     pub(crate) head_id: EntryId,
     pub(crate) next_offset: u64,
     pub(crate) frontier: Frontier,
+    /// Segments behind the end of the log that hold nothing that was promised.
+    pub(crate) cut: Vec<u64>,
     pub(crate) snapshot_op: u64,
 }
 
@@ -198,6 +202,7 @@ impl Log {
                 head_id: EntryId::NONE,
                 next_offset: 0,
                 frontier: Frontier::empty(),
+                cut: Vec::new(),
                 snapshot_op: 1,
             },
         )
@@ -234,6 +239,7 @@ impl Log {
             snapshot_due: false,
             unindexed: VecDeque::new(),
             flushing: false,
+            cut: parts.cut,
         }
     }
 
@@ -730,6 +736,10 @@ impl Log {
 
     /// The file cut to what is known of it, as the first thing after recovery found a torn tail.
     pub fn cut_tail(&mut self, issue: &mut dyn Issue) {
+        for first_op in std::mem::take(&mut self.cut) {
+            let file = self.segment_file(first_op);
+            issue.issue(StorageOp::Remove { file });
+        }
         if let Some(last) = self.segments.back_mut() {
             last.allocated = last.sums.length;
             let (first_op, length) = (last.sums.first_op, last.sums.length);

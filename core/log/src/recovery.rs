@@ -5,12 +5,12 @@
 //!
 //! What a record that does not check out means:
 //!
-//! | where it is | frontier | verdict |
-//! | --- | --- | --- |
-//! | in a segment that is not the last | any | damage |
-//! | at the end, a whole record of this log follows it | any | damage |
-//! | at the end, nothing follows | names an op at or behind it | damage; after a machine crash of a `replicated` log: declared loss |
-//! | at the end, nothing follows | names an op before it | torn write that nobody was promised: cut |
+//! | frontier | verdict |
+//! | --- | --- |
+//! | names that op or one behind it | damage; after a machine crash of a `replicated` log: declared loss |
+//! | names an op before it | writes that nobody was promised (they complete in any order): cut from there on |
+//! | missing or damaged, nothing but that record was ever written | as before: cut |
+//! | missing or damaged otherwise | damage: what was promised is not known |
 //!
 //! Damage is never repaired here and nothing is overwritten: what lies before it can be read, nothing can be appended.
 
@@ -164,6 +164,17 @@ struct Stop {
     reason: String,
     /// Nothing but zeros, or nothing at all, where the next record would be.
     empty: bool,
+    /// A whole record is there, of another log.
+    foreign: bool,
+}
+
+/// What the frontier file is worth.
+#[derive(Clone, Copy)]
+struct Evidence {
+    /// It is there and both slots check out: the op that it names is the last that may have been acknowledged.
+    trusted: bool,
+    /// A slot does not check out.
+    broken: bool,
 }
 
 /// Reads the log of a group back.
@@ -183,6 +194,7 @@ pub fn recover(
     if broken_slots > 0 {
         remarks.push(Remark::FrontierSlotDamaged(FileName::Frontier { group: directory }));
     }
+    let evidence = Evidence { trusted: frontier.is_some() && broken_slots == 0, broken: broken_slots > 0 };
     let frontier = frontier.unwrap_or_else(Frontier::empty);
 
     let mut snapshots: Vec<u64> = files.iter().filter_map(|(file, _)| if let FileName::Snapshot { first_op, .. } = file { Some(*first_op) } else { None }).collect();
@@ -203,6 +215,7 @@ pub fn recover(
     // The first segment that must be read: the last one that starts at or before the first op to replay.
     let start = segment_ops.iter().rposition(|(first_op, _)| *first_op <= cursor.head.0 + 1);
     let mut stop: Option<Stop> = None;
+    let mut cut: Vec<u64> = Vec::new();
     for (at, (first_op, length)) in segment_ops.iter().enumerate() {
         let file = FileName::Segment { group: directory, first_op: *first_op };
         if damage.is_some() {
@@ -224,36 +237,42 @@ pub fn recover(
         let mut segment = Segment::new(*first_op, machine.next_offset(), *length);
         let (stopped, next) = scan.replay(&mut segment, *length, cursor, machine)?;
         cursor = next;
-        let last = at + 1 == segment_ops.len();
-        let finished = stopped.position == *length || stopped.empty;
-        if !last {
-            if !finished || segment_ops[at + 1].0 != segment.sums.last_op + 1 {
-                damage = Some(Damage { file, position: stopped.position, reason: stopped.reason });
-            }
+        let behind = segment_ops.get(at + 1);
+        let goes_on = behind.is_some_and(|(next, _)| *next == segment.sums.last_op + 1);
+        if behind.is_some() && goes_on && (stopped.position == *length || stopped.empty) {
             segment.seal();
             segments.push_back(segment);
             continue;
         }
-        if !stopped.empty
-            && let Some(found) = scan.later_record(*first_op, stopped.position, *length, cursor.head)?
-        {
-            damage = Some(Damage {
-                file,
-                position: stopped.position,
-                reason: format!("{}, but op {} follows at byte {}", stopped.reason, found.1, found.0),
-            });
-        }
+        // Here the log ends. Whatever lies behind was never acknowledged, or this is damage: `judge` decides.
         segments.push_back(segment);
+        cut.extend(segment_ops[at + 1..].iter().map(|(first_op, _)| *first_op));
         stop = Some(stopped);
+        break;
     }
 
-    let verdict = judge(&config, &frontier, previous, cursor.head, cursor.head_id, damage, stop, &segments);
+    if let (Some(stopped), false) = (&stop, evidence.trusted)
+        && !stopped.empty
+        && cursor.head != OpNumber::ZERO
+        && damage.is_none()
+    {
+        let first_op = segments.back().map_or(1, |segment| segment.sums.first_op);
+        let length = segment_ops.iter().find(|(op, _)| *op == first_op).map_or(0, |(_, length)| *length);
+        let follows = match scan.later_record(first_op, stopped.position + 1, length, cursor.head)? {
+            Some((position, op)) => format!(", and op {op} follows at byte {position}"),
+            None => String::new(),
+        };
+        let reason = format!("{}{follows}; the frontier that would tell whether it was acknowledged is missing or damaged", stopped.reason);
+        damage = Some(Damage { file: FileName::Segment { group: directory, first_op }, position: stopped.position, reason });
+    }
+    let verdict = judge(&config, &frontier, evidence, previous, (cursor.head, cursor.head_id), damage, stop, &segments, !cut.is_empty());
     let parts = LogParts {
         segments,
         head: cursor.head,
         head_id: cursor.head_id,
         next_offset: machine.next_offset(),
         frontier,
+        cut: if matches!(verdict, Verdict::Damaged(_)) { Vec::new() } else { cut },
         snapshot_op: snapshot.map_or(1, |(header, _)| header.first_op),
     };
     Ok(Recovered {
@@ -272,12 +291,13 @@ pub fn recover(
 fn judge(
     config: &LogConfig,
     frontier: &Frontier,
+    evidence: Evidence,
     previous: PreviousEnd,
-    head: OpNumber,
-    head_id: EntryId,
+    (head, head_id): (OpNumber, EntryId),
     damage: Option<Damage>,
     stop: Option<Stop>,
     segments: &VecDeque<Segment>,
+    more_files: bool,
 ) -> Verdict {
     let directory = config.directory();
     let last = segments.back().map_or(1, |segment| segment.sums.first_op);
@@ -306,7 +326,10 @@ fn judge(
         return Verdict::Damaged(Damage { file, position, reason });
     }
     match stop {
-        Some(stop) if !stop.empty => Verdict::TornTail { file, position: stop.position },
+        Some(stop) if stop.foreign || (!stop.empty && evidence.broken) => {
+            Verdict::Damaged(Damage { file, position: stop.position, reason: stop.reason })
+        }
+        Some(stop) if !stop.empty || more_files => Verdict::TornTail { file, position: stop.position },
         _ => Verdict::Whole,
     }
 }
@@ -441,7 +464,7 @@ impl Scan<'_> {
         let mut first = true;
         loop {
             let position = segment.sums.length;
-            let stop = |reason: String, empty: bool| Ok((Stop { position, reason, empty }, cursor));
+            let stop = |reason: String, empty: bool| Ok((Stop { position, reason, empty, foreign: false }, cursor));
             if position == length {
                 return stop("the file ends here".into(), true);
             }
@@ -453,7 +476,8 @@ impl Scan<'_> {
             };
             let expected = segment.sums.last_op + 1;
             if header.cluster != self.config.cluster || header.group != self.config.group {
-                return stop(format!("a record of group {} of another cluster or group", header.group), false);
+                let reason = format!("a record of group {} of another cluster or group", header.group);
+                return Ok((Stop { position, reason, empty: false, foreign: true }, cursor));
             }
             if header.op.0 != expected || header.segment != segment.sums.first_op || header.position != position {
                 return stop(format!("op {} where op {expected} belongs", header.op), false);

@@ -73,6 +73,8 @@ pub struct PartitionSettings {
     pub persisted: bool,
     /// Whether a stored consumer offset waits for fsync.
     pub offsets_persisted: bool,
+    /// Whether segments take all their space at once.
+    pub preallocate: bool,
     /// Op of the last purge of the topic, 0 for never.
     pub purged_by: u64,
 }
@@ -231,6 +233,11 @@ impl MetadataState {
         self.clients.session(client)
     }
 
+    /// Number that the next partition group will get; every smaller one was given out once.
+    pub fn next_group_number(&self) -> u64 {
+        self.next_group
+    }
+
     /// Number of client sessions.
     pub fn sessions(&self) -> usize {
         self.clients.len()
@@ -269,6 +276,7 @@ impl Topic {
             segment_size: self.options.segment_size(),
             persisted: self.options.durability() == Durability::Persisted,
             offsets_persisted: self.options.consumer_offset_durability() == Durability::Persisted,
+            preallocate: self.options.preallocate_segments(),
             purged_by: self.purged_by,
         })
     }

@@ -130,7 +130,8 @@ impl Shard {
             cluster: self.config.cluster,
             group: GroupId { number: settings.group.number, life: settings.group.life },
             segment_size: settings.segment_size,
-            durability: if settings.persisted { Durability::Persisted } else { Durability::Replicated },
+            // One log has one rule: what vouches for an offset vouches for every record before it.
+            durability: if settings.persisted || settings.offsets_persisted { Durability::Persisted } else { Durability::Replicated },
             batch_kind: BATCH,
             run: self.config.run,
             sync_interval_ns: self.config.sync_interval_ns,

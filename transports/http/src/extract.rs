@@ -7,9 +7,9 @@ pub mod path;
 pub mod query;
 
 pub use authenticated::Authenticated;
-pub use body::Json;
+pub use body::{Json, RawJson};
 pub use path::{ConsumerPath, StreamPath, TopicPath};
-pub use query::Query;
+pub use query::{Query, ReadQuery};
 
 /// Puts what a deserialiser complains about into words that a caller of an HTTP API understands.
 pub(crate) fn plain(complaint: &str) -> String {

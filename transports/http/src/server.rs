@@ -1,12 +1,15 @@
 //! The listener: accepts connections whatever happens, and hands them round robin to the shard threads.
 
 use crate::connection::{self, timed::Deadlines};
+use crate::error::ApiError;
 use crate::router;
 use crate::settings::HttpSettings;
 use crate::state::App;
 use crate::token::UnusableSecret;
+use axum::http::StatusCode;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -19,10 +22,6 @@ const ACCEPT_PAUSE_MIN: Duration = Duration::from_millis(10);
 const ACCEPT_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Failed accepts are logged at most once in this time.
 const ACCEPT_LOG_INTERVAL: Duration = Duration::from_secs(1);
-/// What a connection gets that the server has no room for.
-const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\n\
-    Content-Type: application/json\r\nContent-Length: 243\r\n\r\n";
-
 /// Why the listener could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
@@ -73,7 +72,9 @@ pub fn serve(
     let address = listener.local_addr()?;
     let deadlines = Deadlines::from(&settings);
     let shutdown_timeout = settings.shutdown_timeout;
-    let router = router::build(App::new(gateway.clone(), settings)?)?;
+    let clock = runtime.clone();
+    let app = App::new(gateway.clone(), settings, Arc::new(move || clock.now_us()))?;
+    let router = router::build(app)?;
     let (alive, connections) = mpsc::channel(1);
 
     let spawners = runtime.spawners().to_vec();
@@ -158,17 +159,22 @@ impl Acceptor {
 
 /// Says why as far as the socket takes it at once; there is no room for waiting either.
 fn refuse(socket: &tokio::net::TcpStream) {
-    let body = refusal_body();
-    debug_assert!(REFUSAL.windows(3).any(|part| part == body.len().to_string().as_bytes()));
-    let _ = socket.try_write(&[REFUSAL, body.as_bytes()].concat());
+    let _ = socket.try_write(&refusal());
 }
 
-fn refusal_body() -> String {
-    concat!(
-        r#"{"id":503,"code":"too_many_connections","reason":"the server has no room for another connection","field":null,"#,
-        r#""type":"urn:whippet:error:too_many_connections","title":"Service Unavailable","status":503}"#
-    )
-    .to_owned()
+fn refusal() -> Vec<u8> {
+    let error = ApiError::http(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "too_many_connections",
+        "the server has no room for another connection; close some, or raise the limit",
+    );
+    let body = serde_json::to_vec(&error.body(&uuid::Uuid::new_v4().simple().to_string())).unwrap_or_default();
+    let head = format!(
+        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
+         Retry-After: 1\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    [head.into_bytes(), body].concat()
 }
 
 /// Errors of accepting that concern a connection which is gone, not the listener.
@@ -219,6 +225,16 @@ mod tests {
         trouble.over();
         assert_eq!(trouble.again(&error, Instant::now()).as_millis(), 10);
         assert_eq!(trouble.unlogged, 0);
+    }
+
+    #[test]
+    fn a_refused_connection_gets_a_whole_answer_in_the_shape_of_all_errors() {
+        let refusal = String::from_utf8(refusal()).unwrap();
+        let (head, body) = refusal.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 503 "));
+        assert!(head.contains(&format!("Content-Length: {}", body.len())));
+        let body: serde_json::Value = serde_json::from_str(body).unwrap();
+        assert_eq!((&body["code"], &body["retryable"]), (&"too_many_connections".into(), &true.into()));
     }
 
     #[test]

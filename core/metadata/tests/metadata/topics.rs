@@ -67,6 +67,7 @@ fn a_created_topic_has_partitions_in_groups_of_their_own() {
         segment_size: 1 << 30,
         persisted: false,
         offsets_persisted: false,
+        preallocate: false,
         purged_by: 0,
     };
     assert_eq!(applied.outcome, Ok(Done::TopicCreated { stream: 0, topic: topic.clone() }));

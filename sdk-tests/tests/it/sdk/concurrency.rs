@@ -154,7 +154,8 @@ async fn large_transfers_do_not_hold_up_others(context: &Context) {
     };
     let small = async {
         for number in 0..100 {
-            let sent = context.send("s", "small", 0, &mut messages(["x"]));
+            let mut message = messages(["x"]);
+            let sent = context.send("s", "small", 0, &mut message);
             let offset = tokio::time::timeout(std::time::Duration::from_secs(5), sent).await;
             assert_eq!(offset.expect("a small send waits at most 5 s behind large ones"), number);
         }

@@ -130,9 +130,8 @@ async fn lists_and_finds_topics(context: &Context) {
     let listed: Vec<_> =
         listed.iter().map(|it| (it.id, it.name.as_str(), it.partitions_count, it.messages_count)).collect();
     assert_eq!(listed, [(0, "t0", 1, 0), (1, "t1", 2, 6)]);
-    let by_number =
-        context.client.get_topic(&Identifier::numeric(0).expect("number"), &Identifier::numeric(1).expect("number"));
-    let topic = by_number.await.expect("get").expect("exists");
+    let (stream, topic) = (Identifier::numeric(0).expect("number"), Identifier::numeric(1).expect("number"));
+    let topic = context.client.get_topic(&stream, &topic).await.expect("get").expect("exists");
     assert_eq!((topic.name.as_str(), topic.messages_count), ("t1", 6));
     let second = &topic.partitions[1];
     assert_eq!((second.messages_count, second.current_offset, second.segments_count), (6, 5, 1));

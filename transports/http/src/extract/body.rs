@@ -9,6 +9,7 @@ use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, StatusCode, header};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 use std::time::Duration;
@@ -22,10 +23,22 @@ impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
+        let RawJson(bytes) = RawJson::from_request(request, app).await?;
+        parse(&bytes).map(Json)
+    }
+}
+
+/// A JSON body that was read whole, for handlers that parse it without copying.
+#[derive(Debug)]
+pub struct RawJson(pub Bytes);
+
+impl FromRequest<App> for RawJson {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
         let (parts, body) = request.into_parts();
         check_content_type(&parts.headers)?;
-        let bytes = read(&parts.headers, body, app.settings()).await?;
-        parse(&bytes).map(Json)
+        read(&parts.headers, body, app.settings()).await.map(RawJson)
     }
 }
 
@@ -102,7 +115,7 @@ fn too_slow(limit: Duration) -> ApiError {
 ///
 /// # Errors
 /// 400 `malformed_json` when the bytes are not JSON, 422 `invalid_body` when they are, but not what is wanted.
-pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+pub(crate) fn parse<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, ApiError> {
     if bytes.is_empty() {
         return Err(ApiError::http(
             StatusCode::BAD_REQUEST,
@@ -134,7 +147,6 @@ fn refused(error: &serde_json::Error, path: &str) -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde::Deserialize;
 
     #[derive(Debug, Deserialize, PartialEq)]
     struct Sample {

@@ -6,7 +6,30 @@ use crate::state::App;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{StatusCode, Uri};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use utoipa::{IntoParams, ToSchema};
+
+/// How fresh a read of metadata has to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Consistency {
+    /// What the node that was asked has committed.
+    #[default]
+    Serializable,
+    /// All that was committed before the request.
+    Linearizable,
+}
+
+/// The parameter of all reads of metadata.
+#[derive(Clone, Copy, Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct ReadQuery {
+    /// How fresh the answer has to be.
+    #[serde(default)]
+    #[param(inline)]
+    pub consistency: Consistency,
+}
 
 /// The parameters of the query string; unknown ones are ignored.
 #[derive(Debug)]
@@ -34,7 +57,6 @@ pub(crate) fn parse<T: DeserializeOwned>(uri: &Uri) -> Result<T, ApiError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde::Deserialize;
 
     #[derive(Debug, Deserialize, PartialEq)]
     struct Sample {
@@ -53,6 +75,18 @@ mod tests {
     #[test]
     fn parameters_are_read() {
         assert_eq!(read("/x?count=3&commit=true&other=1"), Ok(Sample { count: 3, commit: true }));
+    }
+
+    #[test]
+    fn consistency_is_one_of_two_words() {
+        let read = |uri: &str| parse::<ReadQuery>(&uri.parse().unwrap()).map(|query| query.consistency);
+        assert_eq!(read("/x"), Ok(Consistency::Serializable));
+        assert_eq!(read("/x?consistency=linearizable"), Ok(Consistency::Linearizable));
+        for wrong in ["Linearizable", "strong", ""] {
+            let error = read(&format!("/x?consistency={wrong}")).unwrap_err();
+            assert_eq!(error.status, 400);
+            assert!(error.reason.contains("linearizable"), "{}", error.reason);
+        }
     }
 
     #[test]
