@@ -4,9 +4,11 @@
 //! or polled byte passes through (frame headers, send metadata, batch checks, stamping and slicing) is ours, works on
 //! borrowed bytes and allocates nothing. This crate does no I/O and knows no session, no group and no socket.
 
+pub mod batch;
 pub mod error_code;
 pub mod identifier;
 pub mod limits;
+pub mod user_headers;
 
 pub use error_code::ErrorCode;
 pub use identifier::{Identifier, Name};

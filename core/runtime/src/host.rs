@@ -72,6 +72,12 @@ pub(crate) struct PendingReplies {
     replies: Vec<(RequestTicket, Reply)>,
 }
 
+/// Mail that was taken in.
+struct Taken {
+    any: bool,
+    stop: bool,
+}
+
 /// Why a shard's thread ended.
 pub(crate) enum Ended {
     /// It was told to; whether everything is on disk.
@@ -92,18 +98,13 @@ impl ShardHost {
         };
         let mut stopping: Option<Instant> = None;
         loop {
-            match self.round() {
-                Ok(true) => {
-                    if self.deliver().await {
-                        stopping.get_or_insert_with(Instant::now);
-                    }
-                    // Let the connections that were just answered go on before looking for more work.
-                    tokio::task::yield_now().await;
-                }
-                Ok(false) => {
-                    self.deliver().await;
-                }
+            let worked = match self.round() {
+                Ok(worked) => worked,
                 Err(reason) => return Ended::Fatal(reason),
+            };
+            let mail = self.deliver().await;
+            if mail.stop {
+                stopping.get_or_insert_with(Instant::now);
             }
             if let Some(since) = stopping {
                 if self.shard.is_idle() {
@@ -112,6 +113,11 @@ impl ShardHost {
                 if since.elapsed() > STOP_WAIT {
                     return Ended::Stopped { clean: false };
                 }
+            }
+            if worked || mail.any {
+                // Let the connections that were just answered go on before looking for more work.
+                tokio::task::yield_now().await;
+                continue;
             }
             let now = clock::now();
             let timeout = match (self.shard.timeout_ns(), stopping) {
@@ -192,8 +198,8 @@ impl ShardHost {
         Ok(any)
     }
 
-    /// Publishes metadata, tells the other shards, then answers, in this order. Takes more mail; whether one says to stop.
-    async fn deliver(&mut self) -> bool {
+    /// Publishes metadata, tells the other shards, then answers, in this order. Then takes the mail that has come.
+    async fn deliver(&mut self) -> Taken {
         let publish = std::mem::take(&mut self.pending_replies.publish);
         if let (Some(last), Some(writer)) = (publish.last(), &mut self.writer) {
             let op = last.op;
@@ -208,12 +214,13 @@ impl ShardHost {
             // The asker may have gone away.
             let _ = self.pending_replies.pending.take(ticket).send(reply);
         }
-        let mut stop = false;
+        let mut taken = Taken { any: false, stop: false };
         for _ in 0..MAILS_PER_ROUND {
             let Ok(mail) = self.mailbox.try_recv() else { break };
-            stop |= self.take(mail);
+            taken.any = true;
+            taken.stop |= self.take(mail);
         }
-        stop
+        taken
     }
 
     /// Tells every shard of the partitions that it hosts.

@@ -6,7 +6,7 @@ use crate::mail::{MAILBOX_MAX, Mail, RuntimeHandle, ThreadSpawner};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot, watch};

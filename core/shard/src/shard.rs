@@ -14,7 +14,7 @@ use whippet_metadata::state::PartitionSettings;
 use whippet_partition::record::BATCH;
 use whippet_partition::{Control, PartitionState};
 use whippet_protocol::ErrorCode;
-use whippet_storage::{FileName, GroupDirectory, RecoverySource, StorageCompletion, StorageEffect, StorageOp, StorageTicket};
+use whippet_storage::{FileName, GroupDirectory, RecoverySource, StorageCompletion, StorageOp, StorageTicket};
 use whippet_vsr::{ClusterId, DurableState, EntryId, GroupId, HEADER_SIZE, Now, OpNumber, Replica, ReplicaConfig, ReplicaId, ViewNumber};
 
 /// What a shard is told about itself.
@@ -46,8 +46,8 @@ pub fn shard_of(group: GroupId, shard_count: u32) -> u32 {
 /// The group table's part that is being written.
 #[derive(Debug)]
 enum Listing {
-    Writing(StorageTicket, Vec<GroupId>),
-    Syncing(StorageTicket, Vec<GroupId>),
+    Writing(Vec<GroupId>),
+    Syncing(Vec<GroupId>),
 }
 
 /// Many groups, their timers and their storage, as one value.
@@ -70,7 +70,7 @@ pub struct Shard {
     effects: VecDeque<Effect>,
     to_list: Vec<GroupId>,
     listing: Option<Listing>,
-    /// Listings that wait for the one under way.
+    /// Where the next entry of this shard's part of the group table goes.
     table_end: u64,
     flushing: bool,
 }
@@ -457,14 +457,14 @@ impl Shard {
         let cluster = self.config.cluster;
         let chunks = groups.iter().map(|group| group_table::encode(*group, cluster)).collect();
         let (file, position) = (FileName::GroupTable { part: self.config.shard }, self.table_end);
-        let ticket = self.issue(StorageOp::Write { file, position, chunks }, Owner::GroupTable);
-        self.listing = Some(Listing::Writing(ticket, groups));
+        self.issue(StorageOp::Write { file, position, chunks }, Owner::GroupTable);
+        self.listing = Some(Listing::Writing(groups));
     }
 
     fn handle_listing(&mut self, completion: StorageCompletion) {
         let Some(listing) = self.listing.take() else { return };
         let file = FileName::GroupTable { part: self.config.shard };
-        let (Listing::Writing(_, groups) | Listing::Syncing(_, groups)) = &listing;
+        let (Listing::Writing(groups) | Listing::Syncing(groups)) = &listing;
         if let Err(error) = completion.result {
             if error.kind == whippet_storage::StorageErrorKind::NoSpace {
                 // The groups ask again with their next write.
@@ -482,11 +482,11 @@ impl Shard {
             return;
         }
         match listing {
-            Listing::Writing(_, groups) => {
-                let ticket = self.issue(StorageOp::Sync { file }, Owner::GroupTable);
-                self.listing = Some(Listing::Syncing(ticket, groups));
+            Listing::Writing(groups) => {
+                self.issue(StorageOp::Sync { file }, Owner::GroupTable);
+                self.listing = Some(Listing::Syncing(groups));
             }
-            Listing::Syncing(_, groups) => {
+            Listing::Syncing(groups) => {
                 self.table_end += (groups.len() * group_table::ENTRY) as u64;
                 for group in groups {
                     if let Some(slot) = self.by_group.get(&group).copied()

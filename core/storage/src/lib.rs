@@ -15,6 +15,17 @@
 //!
 //! This crate knows no message, no group logic and no async runtime.
 
+mod directory;
+mod files;
+mod host;
+mod portable;
+mod worker;
+
+pub use directory::{DataDirectory, DataDirectoryError, FORMAT_VERSION, Identity, PreviousStop, Space, is_missing};
+pub use files::OPEN_FILES_MAX;
+pub use host::{Engine, EngineReport, Host, StorageHost};
+pub use portable::PortableHost;
+
 use bytes::Bytes;
 use std::fmt;
 
