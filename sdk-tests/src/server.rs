@@ -156,8 +156,10 @@ impl Running {
 
     /// Starts a process; when it is not ready in time, it has `grace` to end by itself before it is killed.
     fn spawn_for(options: &ServerOptions, data: &Path, grace: Duration) -> Result<Self, StartFailure> {
+        // Finding the binary may mean building it, which is not the server's time.
+        let program = binary::path();
         let started = Instant::now();
-        let mut child = Command::new(binary::path())
+        let mut child = Command::new(program)
             .args(&options.arguments)
             .env("WHIPPET_DATA_DIR", data)
             .envs(options.environment.iter().map(|(name, value)| (name, value)))
@@ -165,7 +167,7 @@ impl Running {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .unwrap_or_else(|error| panic!("run {}: {error}", binary::path().display()));
+            .unwrap_or_else(|error| panic!("run {}: {error}", program.display()));
         let log = LogWatch::default();
         let (announce, announced) = channel();
         let readers = [

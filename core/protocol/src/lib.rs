@@ -6,9 +6,15 @@
 
 pub mod batch;
 pub mod error_code;
+pub mod frame;
 pub mod identifier;
 pub mod limits;
+pub mod login;
+pub mod operation;
+pub mod send;
 pub mod user_headers;
+pub mod wire;
 
 pub use error_code::ErrorCode;
 pub use identifier::{Identifier, Name};
+pub use operation::Command;

@@ -1,6 +1,17 @@
 //! The product against its users: the official Rust SDK over TCP and HTTP, raw frames, crashes, damaged disks, and the
 //! official command-line client. Every test starts its own server process on free ports and fails on log lines of level
 //! WARN or ERROR that it did not allow.
+//!
+//! | environment variable | meaning |
+//! |---|---|
+//! | `WHIPPET_BINARY` | the binary to test; without it the package `whippet` is built |
+//! | `WHIPPET_TEST_PROFILE` | cargo profile of that build, `release` by default |
+//! | `WHIPPET_KILL_ROUNDS`, `WHIPPET_KILL_SEED` | rounds of `kill -9` (8 by default, 100 by hand) and the seed that repeats a run |
+//! | `WHIPPET_TAIL_ALL` | damage every byte of the last two records instead of a selection (takes minutes) |
+//! | `IGGY_CLI` | the official command-line client; `install-cli.sh` installs it into `target/cli` |
+//!
+//! Tests that mount a file system need root and say "not run" without it; so do the tests of the command-line client where
+//! it is missing.
 
 /// Runs each listed `async fn(&Context)` of the calling module over TCP and over HTTP.
 macro_rules! over_both_transports {

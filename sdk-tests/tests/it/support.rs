@@ -36,13 +36,14 @@ pub fn run(transport: Transport, test: impl for<'a> FnOnce(&'a Context) -> Body<
 #[track_caller]
 pub fn run_with(options: ServerOptions, transport: Transport, test: impl for<'a> FnOnce(&'a Context) -> Body<'a>) {
     let server = options.start();
-    runtime().block_on(async move {
+    let body = async move {
         let client = connect(&server, transport).await;
         let context = Context { server, transport, client };
-        let outcome = tokio::time::timeout(TEST_DEADLINE, test(&context)).await;
-        assert!(outcome.is_ok(), "the test did not end within {TEST_DEADLINE:?}");
+        test(&context).await;
         context.client.shutdown().await.expect("the client shuts down");
-    });
+    };
+    let outcome = runtime().block_on(async { tokio::time::timeout(TEST_DEADLINE, body).await });
+    assert!(outcome.is_ok(), "the test did not end within {TEST_DEADLINE:?}");
 }
 
 /// The runtime that SDK clients need.

@@ -1,6 +1,8 @@
 //! One connection: HTTP/1.1 or HTTP/2 on a plain socket, until it ends, times out or the server stops.
 
 pub mod activity;
+#[cfg(test)]
+mod tests;
 pub mod timed;
 
 use activity::{Activity, RequestBody, ResponseBody};

@@ -1,7 +1,6 @@
 //! What every request passes on its way in and out: the request id, the body of errors, the view header, panics.
 
 use crate::error::{ApiError, ErrorBody, Pending, headers_of};
-use crate::state::App;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, Version, header};
@@ -22,8 +21,11 @@ const REQUEST_ID_MAX: usize = 128;
 /// The liveness probe is free of headers that say something about the cluster.
 const PING: &str = "/ping";
 
+/// Tells the view of the metadata group.
+pub type View = Arc<dyn Fn() -> u64 + Send + Sync>;
+
 /// Runs a request and completes its response.
-pub async fn complete(State(app): State<App>, request: Request, next: Next) -> Response {
+pub async fn complete(State(view): State<View>, request: Request, next: Next) -> Response {
     let request_id = request_id(request.headers());
     let problem_wanted = wants_problem(request.headers());
     let version = request.version();
@@ -46,7 +48,7 @@ pub async fn complete(State(app): State<App>, request: Request, next: Next) -> R
         }
         write_error(&mut response, &error, &request_id, problem_wanted, version);
     } else if uri.path() != PING {
-        response.headers_mut().insert(VIEW, HeaderValue::from(app.view()));
+        response.headers_mut().insert(VIEW, HeaderValue::from(view()));
     }
     response.headers_mut().insert(REQUEST_ID, request_id);
     response
@@ -124,7 +126,9 @@ fn wants_problem(headers: &HeaderMap) -> bool {
         .iter()
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','))
-        .any(|range| range.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/problem+json")))
+        .any(|range| {
+            range.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/problem+json"))
+        })
 }
 
 #[cfg(test)]

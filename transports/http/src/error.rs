@@ -200,7 +200,7 @@ pub enum ErrorOutcome {
 /// Every error of this API has this shape, with `Content-Type: application/json`; a caller that names
 /// `application/problem+json` in `Accept` gets the same object under that type.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-#[schema(as = Error)]
+#[schema(as = ApiError)]
 pub struct ErrorBody {
     /// Error number of the client protocol, or the HTTP status when the error is one of HTTP alone.
     #[schema(format = Int64, minimum = 0)]

@@ -35,8 +35,14 @@ mod tests {
     #[test]
     fn complaints_name_no_types() {
         let cases = [
-            ("invalid type: string \"tank\", expected u64", "invalid type: string \"tank\", expected a whole number that is not negative and fits"),
-            ("invalid value: integer `-1`, expected u32", "invalid value: integer `-1`, expected a whole number that is not negative and fits"),
+            (
+                "invalid type: string \"tank\", expected u64",
+                "invalid type: string \"tank\", expected a whole number that is not negative and fits",
+            ),
+            (
+                "invalid value: integer `-1`, expected u32",
+                "invalid value: integer `-1`, expected a whole number that is not negative and fits",
+            ),
             ("invalid type: null, expected struct CreateStream", "invalid type: null, expected an object"),
             ("invalid type: integer `1`, expected a sequence", "invalid type: integer `1`, expected a list"),
             ("missing field `name`", "missing field `name`"),

@@ -15,14 +15,27 @@ pub mod topic;
 pub mod user;
 pub mod user_headers;
 
+use std::borrow::Cow;
+use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
+use utoipa::{PartialSchema, ToSchema};
 
-/// A whole number that may be larger than what 64-bit signed integers hold.
-pub(crate) fn wide_number() -> Schema {
-    ObjectBuilder::new().schema_type(SchemaType::new(Type::Number)).minimum(Some(0)).build().into()
+/// Schema of a whole number that may be larger than signed integers of 64 bits hold. It has no format, since generators
+/// take numbers without one for their widest kind.
+pub(crate) struct WideNumber;
+
+impl PartialSchema for WideNumber {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(SchemaType::new(Type::Number))
+            .minimum(Some(0))
+            .description(Some("A whole number that may need more than 63 bits."))
+            .into()
+    }
 }
 
-/// As [`wide_number`], or null.
-pub(crate) fn wide_number_or_null() -> Schema {
-    ObjectBuilder::new().schema_type(SchemaType::from_iter([Type::Number, Type::Null])).minimum(Some(0)).build().into()
+impl ToSchema for WideNumber {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("WideNumber")
+    }
 }

@@ -5,14 +5,14 @@ use crate::router;
 use utoipa::OpenApi as _;
 use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::openapi::{ContentBuilder, OpenApi, Ref, ResponseBuilder};
+use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, Response, ResponseBuilder};
 
 /// What the document says before any route is in it.
 #[derive(utoipa::OpenApi)]
 #[openapi(
     info(
         title = "Whippet HTTP API",
-        description = "Streams, topics and messages of a Whippet server. Every error has the schema `Error`. \
+        description = "Streams, topics and messages of a Whippet server. Every error has the schema `ApiError`. \
                        A name that consists of digits only and is below 2^32 is taken for a number in paths.",
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
@@ -45,6 +45,9 @@ pub fn document() -> OpenApi {
         .build();
     if let Some(components) = &mut document.components {
         components.add_security_scheme("bearer", SecurityScheme::Http(bearer));
+        for failure in FAILURES {
+            components.responses.insert(failure.name.to_owned(), failure.response().into());
+        }
     }
     for (path, item) in &mut document.paths.paths {
         let in_path = path.contains('{');
@@ -67,32 +70,112 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
     [&mut item.get, &mut item.put, &mut item.post, &mut item.delete].into_iter().flatten()
 }
 
-/// Every operation can fail in ways that its handler does not decide.
+/// A way to fail that handlers do not decide.
+struct Failure {
+    status: u16,
+    /// Name of the shared response.
+    name: &'static str,
+    description: &'static str,
+    /// Whether an operation can fail so.
+    applies: fn(&Traits) -> bool,
+}
+
+/// What decides how an operation can fail.
+struct Traits {
+    bearer: bool,
+    body: bool,
+    parameters: bool,
+    names_something: bool,
+}
+
+const FAILURES: &[Failure] = &[
+    Failure {
+        status: 400,
+        name: "BadRequest",
+        description: "The request is not understood, or the server refuses to do it",
+        applies: |traits| traits.bearer || traits.body || traits.parameters,
+    },
+    Failure {
+        status: 401,
+        name: "Unauthorized",
+        description: "There is no valid access token",
+        applies: |traits| traits.bearer || traits.body,
+    },
+    Failure {
+        status: 403,
+        name: "Forbidden",
+        description: "The user may not do this",
+        applies: |traits| traits.bearer,
+    },
+    Failure {
+        status: 404,
+        name: "NotFound",
+        description: "What the path names does not exist",
+        applies: |traits| traits.names_something,
+    },
+    Failure {
+        status: 408,
+        name: "RequestTimeout",
+        description: "The body did not arrive in time",
+        applies: |traits| traits.body,
+    },
+    Failure {
+        status: 413,
+        name: "PayloadTooLarge",
+        description: "The body is larger than the limit of the server, 2000000 bytes unless set otherwise",
+        applies: |traits| traits.body,
+    },
+    Failure {
+        status: 415,
+        name: "UnsupportedMediaType",
+        description: "The body is not announced as JSON",
+        applies: |traits| traits.body,
+    },
+    Failure {
+        status: 422,
+        name: "UnprocessableContent",
+        description: "The body is JSON, but not what is wanted",
+        applies: |traits| traits.body,
+    },
+    Failure {
+        status: 429,
+        name: "TooManyRequests",
+        description: "Too many requests; the header `retry-after` says when to try again",
+        applies: |traits| traits.bearer || traits.body,
+    },
+    Failure { status: 500, name: "InternalServerError", description: "The server failed", applies: |_| true },
+    Failure {
+        status: 503,
+        name: "ServiceUnavailable",
+        description: "The server cannot do this now and has done nothing; the header `retry-after` says when to try again",
+        applies: |_| true,
+    },
+    Failure {
+        status: 504,
+        name: "GatewayTimeout",
+        description: "The server did not learn the outcome in time; `outcome` says what is known",
+        applies: |traits| traits.bearer || traits.body,
+    },
+];
+
+impl Failure {
+    fn response(&self) -> Response {
+        let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("ApiError"))).build();
+        ResponseBuilder::new().description(self.description).content("application/json", content).build()
+    }
+}
+
 fn declare_errors(operation: &mut Operation, in_path: bool) {
-    let has_bearer = operation.security.is_some();
-    let has_body = operation.request_body.is_some();
-    let has_parameters = operation.parameters.as_ref().is_some_and(|parameters| !parameters.is_empty());
-    let rows = [
-        (400, has_bearer || has_body || has_parameters, "The request is not understood, or the server refuses to do it"),
-        (401, has_bearer || has_body, "There is no valid access token"),
-        (403, has_bearer, "The user may not do this"),
-        (404, has_bearer && in_path, "What the path names does not exist"),
-        (408, has_body, "The body did not arrive in time"),
-        (413, has_body, "The body is larger than the limit of the server, 2000000 bytes unless set otherwise"),
-        (415, has_body, "The body is not announced as JSON"),
-        (422, has_body, "The body is JSON, but not what is wanted"),
-        (429, has_bearer || has_body, "Too many requests; the header `retry-after` says when to try again"),
-        (500, true, "The server failed"),
-        (503, true, "The server cannot do this now, and nothing was done; the header `retry-after` says when to try again"),
-        (504, has_bearer || has_body, "The server did not learn the outcome in time; `outcome` says what is known"),
-    ];
-    for (status, applies, description) in rows {
-        if !applies {
-            continue;
-        }
-        let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Error"))).build();
-        let response = ResponseBuilder::new().description(description).content("application/json", content).build();
-        operation.responses.responses.entry(status.to_string()).or_insert_with(|| response.into());
+    let bearer = operation.security.is_some();
+    let traits = Traits {
+        bearer,
+        body: operation.request_body.is_some(),
+        parameters: operation.parameters.as_ref().is_some_and(|parameters| !parameters.is_empty()),
+        names_something: bearer && in_path,
+    };
+    for failure in FAILURES.iter().filter(|failure| (failure.applies)(&traits)) {
+        let shared = RefOr::Ref(Ref::from_response_name(failure.name));
+        operation.responses.responses.entry(failure.status.to_string()).or_insert(shared);
     }
 }
 
@@ -148,14 +231,16 @@ mod tests {
             assert!(ids.insert(id.to_owned()), "{id} twice");
             assert!(!operation["summary"].as_str().unwrap_or_default().is_empty(), "{method} {path} has no summary");
             for (status, response) in operation["responses"].as_object().unwrap() {
+                let shared = response["$ref"].as_str().and_then(|shared| shared.strip_prefix('#'));
+                let response = shared.map_or(response, |shared| document.pointer(shared).unwrap());
                 assert!(!response["description"].as_str().unwrap().is_empty(), "{method} {path} {status}");
                 if status.as_bytes()[0] >= b'4' {
                     let schema = &response["content"]["application/json"]["schema"]["$ref"];
-                    assert_eq!(schema, "#/components/schemas/Error", "{method} {path} {status}");
+                    assert_eq!(schema, "#/components/schemas/ApiError", "{method} {path} {status}");
                 }
             }
         });
-        assert_eq!(ids.len(), 32);
+        assert_eq!(ids.len(), 30);
     }
 
     #[test]

@@ -1,14 +1,15 @@
 //! All routes, and the layers around them.
 
-use crate::context;
+use crate::context::{self, View};
 use crate::openapi;
 use crate::routes;
 use crate::settings::CorsSettings;
 use crate::state::App;
 use axum::Router;
 use axum::extract::Request;
-use axum::http::{HeaderName, HeaderValue, Method};
+use axum::http::{HeaderName, HeaderValue, Method, header};
 use axum::middleware;
+use std::sync::Arc;
 use std::time::Duration;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 use utoipa_axum::router::OpenApiRouter;
@@ -27,9 +28,6 @@ pub struct InvalidCors {
 
 /// The whole API.
 ///
-/// Cross-origin rules are the outermost layer: a preflight needs no token, and errors carry the headers too. Within it
-/// `context::complete` gives every response its id and every error its body.
-///
 /// # Errors
 /// [`InvalidCors`].
 pub fn build(app: App) -> Result<Router, InvalidCors> {
@@ -38,11 +36,22 @@ pub fn build(app: App) -> Result<Router, InvalidCors> {
     if app.settings().docs {
         router = router.merge(routes::document::page());
     }
+    let view = app.clone();
+    surround(router.with_state(app.clone()), &app.settings().cors, Arc::new(move || view.view()))
+}
+
+/// Puts around routes what all of them need.
+///
+/// Cross-origin rules are the outermost layer: a preflight needs no token, and errors carry the headers too. Within it
+/// `context::complete` gives every response its id and every error its body.
+///
+/// # Errors
+/// [`InvalidCors`].
+pub(crate) fn surround(router: Router, rules: &CorsSettings, view: View) -> Result<Router, InvalidCors> {
     let router = router
         .fallback(|request: Request| async move { context::no_route(request.uri()) })
-        .with_state(app.clone())
-        .layer(middleware::from_fn_with_state(app.clone(), context::complete));
-    Ok(if app.settings().cors.enabled { router.layer(cors(&app.settings().cors)?) } else { router })
+        .layer(middleware::from_fn_with_state(view, context::complete));
+    Ok(if rules.enabled { router.layer(cors(rules)?) } else { router })
 }
 
 /// The routes that the OpenAPI document describes.
@@ -85,6 +94,7 @@ fn cors(settings: &CorsSettings) -> Result<CorsLayer, InvalidCors> {
         .allow_methods(all::<Method>(&settings.allowed_methods, "allowed_methods", "method")?)
         .allow_headers(all::<HeaderName>(&settings.allowed_headers, "allowed_headers", "header name")?)
         .expose_headers(all::<HeaderName>(&settings.exposed_headers, "exposed_headers", "header name")?)
+        .vary([header::ORIGIN])
         .max_age(PREFLIGHT_MAX_AGE))
 }
 
@@ -107,7 +117,10 @@ mod tests {
     #[test]
     fn rules_that_cannot_be_used_are_refused_at_the_start() {
         assert_eq!(with(|_| {}), Ok(()));
-        assert_eq!(with(|s| s.allowed_origins = vec!["https://a.example".into(), "http://localhost:8080".into()]), Ok(()));
+        assert_eq!(
+            with(|s| s.allowed_origins = vec!["https://a.example".into(), "http://localhost:8080".into()]),
+            Ok(())
+        );
         for origins in [&["*", "https://a.example"][..], &["a.example"], &["https://a.example/path"]] {
             let error = with(|s| s.allowed_origins = origins.iter().map(|&o| o.to_owned()).collect()).unwrap_err();
             assert!(error.contains("allowed_origins"), "{error}");

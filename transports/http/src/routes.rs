@@ -12,8 +12,8 @@ pub mod topics;
 pub mod users;
 
 use crate::error::ApiError;
-use std::future::Future;
 use crate::extract::TopicPath;
+use std::future::Future;
 use whippet_gateway::WriteOutcome;
 use whippet_protocol::{ErrorCode, Name};
 

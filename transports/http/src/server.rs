@@ -34,9 +34,9 @@ pub enum ServeError {
     /// A cross-origin rule is no header value or method.
     #[error("http.cors: {0}")]
     Cors(#[from] router::InvalidCors),
-    /// There is no thread to serve on.
-    #[error("the runtime has no threads")]
-    NoThreads,
+    /// There is no thread to serve on, because the runtime is stopping.
+    #[error("the runtime is stopping")]
+    Stopping,
 }
 
 /// A listener that runs until the runtime stops.
@@ -78,9 +78,9 @@ pub fn serve(
     let (alive, connections) = mpsc::channel(1);
 
     let spawners = runtime.spawners().to_vec();
-    let first = spawners.first().cloned().ok_or(ServeError::NoThreads)?;
+    let first = spawners.first().cloned().ok_or(ServeError::Stopping)?;
     let acceptor = Acceptor { gateway, runtime, router, deadlines, shutdown_timeout, spawners, alive };
-    first.spawn(move || acceptor.run(listener));
+    first.spawn(move || acceptor.run(listener)).map_err(|_| ServeError::Stopping)?;
     Ok(HttpServer { address, connections })
 }
 
@@ -140,7 +140,7 @@ impl Acceptor {
         let router = self.router.clone();
         let (deadlines, shutdown_timeout) = (self.deadlines, self.shutdown_timeout);
         let alive = self.alive.clone();
-        self.spawners[thread].spawn(move || async move {
+        let handed_over = self.spawners[thread].spawn(move || async move {
             let _alive = alive;
             let Ok(socket) = tokio::net::TcpStream::from_std(socket) else { return };
             let _registered = match gateway.connect(Transport::Http, peer) {
@@ -154,6 +154,10 @@ impl Acceptor {
             };
             connection::serve(socket, router, deadlines, shutdown_timeout, stop).await;
         });
+        if let Err(error) = handed_over {
+            // The socket is closed with the future that was not taken.
+            tracing::debug!(%error, %peer, "an HTTP connection was dropped");
+        }
     }
 }
 

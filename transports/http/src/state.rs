@@ -2,6 +2,7 @@
 
 use crate::settings::HttpSettings;
 use crate::token::{Tokens, UnusableSecret};
+use axum::extract::FromRef;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use whippet_gateway::Gateway;
@@ -16,7 +17,7 @@ pub struct App(Arc<Inner>);
 struct Inner {
     gateway: Gateway,
     tokens: Tokens,
-    settings: HttpSettings,
+    settings: Arc<HttpSettings>,
     unacknowledged: Arc<Semaphore>,
     clock: Clock,
 }
@@ -30,7 +31,7 @@ impl App {
     pub fn new(gateway: Gateway, settings: HttpSettings, clock: Clock) -> Result<Self, UnusableSecret> {
         let tokens = Tokens::new(&settings.jwt)?;
         let unacknowledged = Arc::new(Semaphore::new(UNACKNOWLEDGED_MAX));
-        Ok(Self(Arc::new(Inner { gateway, tokens, settings, unacknowledged, clock })))
+        Ok(Self(Arc::new(Inner { gateway, tokens, settings: Arc::new(settings), unacknowledged, clock })))
     }
 
     /// The way to everything behind this listener.
@@ -66,5 +67,11 @@ impl App {
     /// Room for appends that nobody waits for.
     pub fn unacknowledged(&self) -> &Arc<Semaphore> {
         &self.0.unacknowledged
+    }
+}
+
+impl FromRef<App> for Arc<HttpSettings> {
+    fn from_ref(app: &App) -> Self {
+        Arc::clone(&app.0.settings)
     }
 }

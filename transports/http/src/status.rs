@@ -15,14 +15,23 @@ pub fn status_of(code: ErrorCode, outcome: WriteOutcome) -> StatusCode {
         return StatusCode::GATEWAY_TIMEOUT;
     }
     match code {
-        Unauthenticated | StaleClient | JwtMissing | AccessTokenMissing | InvalidAccessToken | InvalidPersonalAccessToken => {
-            StatusCode::UNAUTHORIZED
-        }
+        Unauthenticated
+        | StaleClient
+        | JwtMissing
+        | AccessTokenMissing
+        | InvalidAccessToken
+        | InvalidPersonalAccessToken => StatusCode::UNAUTHORIZED,
         Unauthorized => StatusCode::FORBIDDEN,
-        StreamIdNotFound | TopicIdNotFound | PartitionNotFound | SegmentNotFound | ClientNotFound | ConsumerGroupIdNotFound
-        | ConsumerGroupNameNotFound | ConsumerGroupMemberNotFound | ConsumerOffsetNotFound | ResourceNotFound => {
-            StatusCode::NOT_FOUND
-        }
+        StreamIdNotFound
+        | TopicIdNotFound
+        | PartitionNotFound
+        | SegmentNotFound
+        | ClientNotFound
+        | ConsumerGroupIdNotFound
+        | ConsumerGroupNameNotFound
+        | ConsumerGroupMemberNotFound
+        | ConsumerOffsetNotFound
+        | ResourceNotFound => StatusCode::NOT_FOUND,
         InvalidClientId => StatusCode::CONFLICT,
         TransientNotCommitted | TransientNotAccepted => StatusCode::SERVICE_UNAVAILABLE,
         TaskTimeout => StatusCode::GATEWAY_TIMEOUT,
@@ -39,8 +48,14 @@ pub fn field_of(code: ErrorCode) -> Option<&'static str> {
         PartitionNotFound => "partition_id",
         SegmentNotFound => "segment_id",
         ClientNotFound | InvalidClientId => "client_id",
-        StreamNameAlreadyExists | InvalidStreamName | StreamNameNotFound | TopicNameAlreadyExists | InvalidTopicName
-        | TopicNameNotFound | ConsumerGroupNameAlreadyExists | InvalidConsumerGroupName => "name",
+        StreamNameAlreadyExists
+        | InvalidStreamName
+        | StreamNameNotFound
+        | TopicNameAlreadyExists
+        | InvalidTopicName
+        | TopicNameNotFound
+        | ConsumerGroupNameAlreadyExists
+        | InvalidConsumerGroupName => "name",
         UserAlreadyExists | InvalidUsername => "username",
         InvalidOffset => "offset",
         ConsumerGroupIdNotFound | InvalidConsumerGroupId => "consumer_group_id",

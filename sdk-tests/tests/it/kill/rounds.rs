@@ -93,7 +93,7 @@ fn round_of_traffic(server: &mut Server, subjects: &mut [Subject], random: &mut 
         working.push((subject, producers, consumer));
     }
     // The moment of the kill is the point of the test: anywhere from the logins to the middle of the traffic.
-    std::thread::sleep(Duration::from_millis(random.between(60, 900)));
+    std::thread::sleep(Duration::from_millis(random.between(40, 500)));
     server.kill9();
     for (subject, producers, consumer) in working {
         for (producer, slot) in producers.into_iter().zip(&mut subject.producers) {

@@ -46,12 +46,12 @@ pub fn produce(
         let Ok(mut client) = RawClient::logged_in(address) else { return done };
         let mut sent_bytes = 0;
         while sent_bytes < ROUND_BYTES_MAX {
-            let count = if random.between(0, 9) == 0 { random.between(50, 400) } else { random.between(1, 12) };
+            let count = if random.between(0, 39) == 0 { random.between(50, 400) } else { random.between(1, 12) };
             let sequences = done.next_sequence..done.next_sequence + count;
             let payloads: Vec<Vec<u8>> = sequences
                 .clone()
                 .map(|sequence| {
-                    build(Label { producer, sequence }, random.between(PAYLOAD_SIZE_MIN as u64, 900) as usize)
+                    build(Label { producer, sequence }, random.between(PAYLOAD_SIZE_MIN as u64, 400) as usize)
                 })
                 .collect();
             sent_bytes += payloads.iter().map(Vec::len).sum::<usize>();

@@ -281,7 +281,8 @@ mod tests {
                 }
             }
         };
-        let seconds = tokio::select! { seconds = seconds_until_cut(&mut socket) => seconds, () = dribble => unreachable!() };
+        let seconds =
+            tokio::select! { seconds = seconds_until_cut(&mut socket) => seconds, () = dribble => unreachable!() };
         assert_eq!(seconds, 13);
     }
 

@@ -32,7 +32,8 @@ impl FromRequestParts<App> for Authenticated {
 /// # Errors
 /// 401 when it is not there, of another scheme or empty.
 fn bearer(headers: &HeaderMap) -> Result<&str, ApiError> {
-    const MISSING: &str = "this path needs the header `Authorization: Bearer <access token>`; POST /users/login gives one";
+    const MISSING: &str =
+        "this path needs the header `Authorization: Bearer <access token>`; POST /users/login gives one";
     let value = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let (scheme, token) = value.and_then(|value| value.split_once(' ')).ok_or(ApiError::unauthenticated(MISSING))?;
     let token = token.trim();

@@ -1,7 +1,6 @@
 //! What paths name: streams, topics, partitions, consumers.
 
 use crate::error::ApiError;
-use crate::state::App;
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
@@ -35,29 +34,29 @@ pub struct ConsumerPath {
     pub consumer: Identifier,
 }
 
-impl FromRequestParts<App> for StreamPath {
+impl<S: Send + Sync> FromRequestParts<S> for StreamPath {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        let (stream,): (String,) = segments(parts, app).await?;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let (stream,): (String,) = segments(parts, state).await?;
         Ok(Self { stream: identifier(&stream, "stream_id")? })
     }
 }
 
-impl FromRequestParts<App> for TopicPath {
+impl<S: Send + Sync> FromRequestParts<S> for TopicPath {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        let (stream, topic): (String, String) = segments(parts, app).await?;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let (stream, topic): (String, String) = segments(parts, state).await?;
         Ok(Self { stream: identifier(&stream, "stream_id")?, topic: identifier(&topic, "topic_id")? })
     }
 }
 
-impl FromRequestParts<App> for ConsumerPath {
+impl<S: Send + Sync> FromRequestParts<S> for ConsumerPath {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        let (stream, topic, consumer): (String, String, String) = segments(parts, app).await?;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let (stream, topic, consumer): (String, String, String) = segments(parts, state).await?;
         Ok(Self {
             stream: identifier(&stream, "stream_id")?,
             topic: identifier(&topic, "topic_id")?,
@@ -70,8 +69,12 @@ impl FromRequestParts<App> for ConsumerPath {
 ///
 /// # Errors
 /// 400 `invalid_path` when one of them is not UTF-8 after decoding.
-pub(crate) async fn segments<T: DeserializeOwned + Send>(parts: &mut Parts, app: &App) -> Result<T, ApiError> {
-    axum::extract::Path::<T>::from_request_parts(parts, app).await.map(|path| path.0).map_err(|_| {
+pub(crate) async fn segments<T, S>(parts: &mut Parts, state: &S) -> Result<T, ApiError>
+where
+    T: DeserializeOwned + Send,
+    S: Send + Sync,
+{
+    axum::extract::Path::<T>::from_request_parts(parts, state).await.map(|path| path.0).map_err(|_| {
         ApiError::http(
             StatusCode::BAD_REQUEST,
             "invalid_path",

@@ -2,7 +2,6 @@
 
 use crate::error::ApiError;
 use crate::extract::plain;
-use crate::state::App;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{StatusCode, Uri};
@@ -28,6 +27,7 @@ pub struct ReadQuery {
     /// How fresh the answer has to be.
     #[serde(default)]
     #[param(inline)]
+    #[allow(dead_code, reason = "reading it checks it; on one node both levels are the same")]
     pub consistency: Consistency,
 }
 
@@ -35,10 +35,10 @@ pub struct ReadQuery {
 #[derive(Debug)]
 pub struct Query<T>(pub T);
 
-impl<T: DeserializeOwned> FromRequestParts<App> for Query<T> {
+impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Query<T> {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
         parse(&parts.uri).map(Query)
     }
 }
@@ -50,7 +50,11 @@ pub(crate) fn parse<T: DeserializeOwned>(uri: &Uri) -> Result<T, ApiError> {
     axum::extract::Query::<T>::try_from_uri(uri).map(|query| query.0).map_err(|rejection| {
         let text = rejection.body_text();
         let complaint = plain(text.strip_prefix(PREFIX).unwrap_or(&text));
-        ApiError::http(StatusCode::BAD_REQUEST, "invalid_query", format!("the query string is not understood: {complaint}"))
+        ApiError::http(
+            StatusCode::BAD_REQUEST,
+            "invalid_query",
+            format!("the query string is not understood: {complaint}"),
+        )
     })
 }
 
@@ -92,7 +96,14 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_without_types() {
         assert_eq!(read("/x"), Err("the query string is not understood: missing field `count`".into()));
-        for uri in ["/x?count=a", "/x?count=-1", "/x?count=4294967296", "/x?count=1&commit=1", "/x?count=1&count=2", "/x?count="] {
+        for uri in [
+            "/x?count=a",
+            "/x?count=-1",
+            "/x?count=4294967296",
+            "/x?count=1&commit=1",
+            "/x?count=1&count=2",
+            "/x?count=",
+        ] {
             let reason = read(uri).unwrap_err();
             assert!(reason.contains("count") || reason.contains("commit"), "{uri}: {reason}");
             assert!(!reason.contains("u32") && !reason.contains("Sample"), "{uri}: {reason}");

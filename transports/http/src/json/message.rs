@@ -1,14 +1,14 @@
 //! Messages as reads show them.
 
-use crate::error::ApiError;
+use crate::json::WideNumber;
 use crate::json::user_headers::UserHeaders;
-use crate::json::wide_number;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use utoipa::{IntoParams, ToSchema};
 use whippet_gateway::PollResult;
-use whippet_protocol::batch::{self, BatchMessage};
+use whippet_protocol::batch::{self, MessageView};
 use whippet_shard::request::Strategy;
 
 /// Messages that a read found.
@@ -42,10 +42,10 @@ pub struct Message {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct MessageHeader {
     /// Checksum, 64 bits.
-    #[schema(schema_with = wide_number)]
+    #[schema(value_type = WideNumber)]
     pub checksum: u64,
     /// Id, 128 bits: a reader that cannot keep so many digits has to read the number as text.
-    #[schema(schema_with = wide_number)]
+    #[schema(value_type = WideNumber)]
     pub id: u128,
     /// Offset in the partition.
     pub offset: u64,
@@ -60,28 +60,27 @@ pub struct MessageHeader {
     #[schema(format = Int64, minimum = 0)]
     pub payload_length: u32,
     /// Reserved, 0.
-    #[schema(schema_with = wide_number)]
+    #[schema(value_type = WideNumber)]
     pub reserved: u64,
 }
 
 impl PolledMessages {
     /// The JSON form of what the gateway read.
-    ///
-    /// # Errors
-    /// 400, invalid batch, when the stored bytes are not batches; that is our fault, but nothing else can be said.
-    pub fn from_poll(polled: &PollResult) -> Result<Self, ApiError> {
-        let mut messages = Vec::with_capacity(polled.count as usize);
-        for chunk in &polled.chunks {
-            for message in batch::messages(chunk) {
-                messages.push(Message::from_batch(&message));
-            }
-        }
-        Ok(Self { partition_id: polled.partition_id, current_offset: polled.current_offset, count: polled.count, messages })
+    pub fn from_poll(polled: &PollResult) -> Self {
+        // A chunk may be the header of a batch or its messages alone; only together they are batches.
+        let bytes = match polled.chunks.as_slice() {
+            [one] => Cow::Borrowed(one.as_ref()),
+            many => Cow::Owned(many.concat()),
+        };
+        let messages: Vec<_> =
+            batch::batches(&bytes).flat_map(batch::messages).map(|message| Message::from_view(&message)).collect();
+        debug_assert_eq!(messages.len(), polled.count as usize);
+        Self { partition_id: polled.partition_id, current_offset: polled.current_offset, count: polled.count, messages }
     }
 }
 
 impl Message {
-    fn from_batch(message: &BatchMessage<'_>) -> Self {
+    fn from_view(message: &MessageView<'_>) -> Self {
         Self {
             header: MessageHeader {
                 checksum: message.checksum,
@@ -91,7 +90,7 @@ impl Message {
                 origin_timestamp: message.origin_timestamp,
                 user_headers_length: message.user_headers.len() as u32,
                 payload_length: message.payload.len() as u32,
-                reserved: message.reserved,
+                reserved: 0,
             },
             payload: STANDARD.encode(message.payload),
             user_headers: UserHeaders::from_block(message.user_headers),
@@ -171,15 +170,49 @@ impl PollQuery {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ApiError;
 
     fn query(text: &str) -> Result<PollQuery, ApiError> {
         crate::extract::query::parse(&format!("/x?{text}").parse().unwrap())
     }
 
     #[test]
+    fn stored_messages_become_json() {
+        let block = [2, 1, 0, 0, 0, b'a', 1, 1, 0, 0, 0, 0xff];
+        let mut builder = batch::BatchBuilder::new(0, 1_000, 0);
+        builder.push(u128::MAX, 1_000, b"one", &block);
+        builder.push(7, 1_250, b"two", &[9]);
+        let (mut bytes, range) = builder.finish();
+        batch::stamp(&mut bytes[range], 3, 40, 5_000);
+        let whole = bytes.freeze();
+        let parts = vec![whole.slice(..256), whole.slice(256..)];
+        for chunks in [vec![whole.clone()], parts] {
+            let polled = PollResult { partition_id: 3, current_offset: 41, count: 2, chunks };
+            let json = serde_json::to_string(&PolledMessages::from_poll(&polled)).unwrap();
+            let expected = format!(
+                concat!(
+                    r#"{{"partition_id":3,"current_offset":41,"count":2,"messages":["#,
+                    r#"{{"header":{{"checksum":{},"id":340282366920938463463374607431768211455,"offset":40,"timestamp":5000,"#,
+                    r#""origin_timestamp":1000,"user_headers_length":12,"payload_length":3,"reserved":0}},"payload":"b25l","#,
+                    r#""user_headers":[{{"key":{{"kind":"string","value":"YQ=="}},"value":{{"kind":"raw","value":"/w=="}}}}]}},"#,
+                    r#"{{"header":{{"checksum":{},"id":7,"offset":41,"timestamp":5000,"#,
+                    r#""origin_timestamp":1250,"user_headers_length":1,"payload_length":3,"reserved":0}},"payload":"dHdv","#,
+                    r#""user_headers":"CQ=="}}]}}"#
+                ),
+                batch::messages(&whole).next().unwrap().checksum,
+                batch::messages(&whole).nth(1).unwrap().checksum,
+            );
+            assert_eq!(json, expected);
+        }
+    }
+
+    #[test]
     fn a_poll_without_parameters_reads_ten_messages_from_the_start_of_partition_0() {
         let query = query("").unwrap();
-        assert_eq!((query.consumer_id.as_str(), query.partition_id, query.count, query.auto_commit), ("1", 0, 10, false));
+        assert_eq!(
+            (query.consumer_id.as_str(), query.partition_id, query.count, query.auto_commit),
+            ("1", 0, 10, false)
+        );
         assert_eq!(query.strategy(), Strategy::Offset(0));
     }
 
@@ -200,7 +233,15 @@ mod tests {
         for (text, strategy) in cases {
             assert_eq!(query(text).unwrap().strategy(), strategy, "{text}");
         }
-        for wrong in ["kind=x", "value=-1", "value=18446744073709551616", "count=-1", "count=4294967296", "partition_id=a", "auto_commit=yes"] {
+        for wrong in [
+            "kind=x",
+            "value=-1",
+            "value=18446744073709551616",
+            "count=-1",
+            "count=4294967296",
+            "partition_id=a",
+            "auto_commit=yes",
+        ] {
             assert_eq!(query(wrong).unwrap_err().status, 400, "{wrong}");
         }
     }

@@ -1,10 +1,8 @@
 //! Stored consumer offsets.
 
 use crate::error::ApiError;
-use crate::json::wide_number;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
 use utoipa::{IntoParams, ToSchema};
 use whippet_protocol::{ErrorCode, Identifier};
 
@@ -54,19 +52,14 @@ pub(crate) fn first_consumer() -> String {
 #[serde(expecting = "an object")]
 pub struct StoreConsumerOffset {
     /// Number or name of the consumer, as text; a JSON number is taken too.
-    #[schema(schema_with = text)]
+    #[schema(value_type = String)]
     pub consumer_id: Value,
     /// The partition; 0 when absent or null.
     #[serde(default)]
     #[schema(format = Int64, minimum = 0)]
     pub partition_id: Option<u32>,
     /// Offset of the last message that was handled.
-    #[schema(schema_with = wide_number)]
     pub offset: u64,
-}
-
-fn text() -> Schema {
-    ObjectBuilder::new().schema_type(SchemaType::new(Type::String)).into()
 }
 
 impl StoreConsumerOffset {
@@ -80,7 +73,8 @@ impl StoreConsumerOffset {
             Value::Number(number) => {
                 crate::extract::path::number(&number.to_string(), "consumer_id").map(Identifier::Id)
             }
-            _ => Err(ApiError::coded(ErrorCode::InvalidIdentifier, "`consumer_id` has to be text or a number").on("consumer_id")),
+            _ => Err(ApiError::coded(ErrorCode::InvalidIdentifier, "`consumer_id` has to be text or a number")
+                .on("consumer_id")),
         }
     }
 }

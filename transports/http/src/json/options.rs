@@ -79,9 +79,8 @@ mod tests {
 
     #[test]
     fn a_default_is_described_by_its_bytes() {
-        let description = OptionDescription::from(
-            TOPIC_OPTIONS.iter().find(|spec| spec.key == "messages_required_to_save").unwrap(),
-        );
+        let description =
+            OptionDescription::from(TOPIC_OPTIONS.iter().find(|spec| spec.key == "messages_required_to_save").unwrap());
         assert_eq!(
             serde_json::to_value(&description).unwrap(),
             serde_json::json!({

@@ -7,7 +7,6 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::borrow::Cow;
-use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
 use utoipa::{IntoParams, ToSchema};
 use whippet_protocol::ErrorCode;
 
@@ -66,16 +65,21 @@ impl Partitioning<'_> {
     /// # Errors
     /// 400: not base64, or of a length that the way does not allow.
     pub fn target(&self) -> Result<Target, ApiError> {
-        let refuse = |reason: &'static str| ApiError::coded(ErrorCode::InvalidKeyValueLength, reason).on("partitioning");
+        let refuse =
+            |reason: &'static str| ApiError::coded(ErrorCode::InvalidKeyValueLength, reason).on("partitioning");
         let bytes = STANDARD.decode(self.value.as_bytes()).map_err(|_| refuse("`partitioning.value` is not base64"))?;
         match self.kind {
             PartitioningKind::Balanced => Ok(Target::Balanced),
             PartitioningKind::PartitionId => match <[u8; 4]>::try_from(bytes.as_slice()) {
                 Ok(number) => Ok(Target::Partition(u32::from_le_bytes(number))),
-                Err(_) => Err(refuse("`partitioning.value` has to be the base64 of 4 bytes, the partition's number in little-endian")),
+                Err(_) => Err(refuse(
+                    "`partitioning.value` has to be the base64 of 4 bytes, the partition's number in little-endian",
+                )),
             },
             PartitioningKind::MessagesKey if (1..=255).contains(&bytes.len()) => Ok(Target::Key(bytes)),
-            PartitioningKind::MessagesKey => Err(refuse("`partitioning.value` has to be the base64 of a key of 1 to 255 bytes")),
+            PartitioningKind::MessagesKey => {
+                Err(refuse("`partitioning.value` has to be the base64 of a key of 1 to 255 bytes"))
+            }
         }
     }
 }
@@ -87,7 +91,7 @@ pub struct NewMessage<'a> {
     /// Id: a decimal number, or 32 hex digits with or without dashes, as text; a JSON number is taken too. When absent,
     /// null or 0 the server makes a random one.
     #[serde(default)]
-    #[schema(schema_with = id_text)]
+    #[schema(value_type = Option<String>)]
     pub id: Value,
     /// The payload, at least 1 byte.
     #[serde(borrow)]
@@ -96,10 +100,6 @@ pub struct NewMessage<'a> {
     /// User headers.
     #[serde(default)]
     pub user_headers: Option<UserHeaders>,
-}
-
-fn id_text() -> Schema {
-    ObjectBuilder::new().schema_type(SchemaType::from_iter([Type::String, Type::Null])).into()
 }
 
 /// A message to append, decoded.
@@ -122,14 +122,19 @@ impl NewMessage<'_> {
         let id = match id_of(&self.id).ok_or_else(|| {
             ApiError::coded(
                 ErrorCode::InvalidFormat,
-                format!("`messages[{index}].id` has to be a whole number below 2^128, as number or text, or 32 hex digits"),
+                format!(
+                    "`messages[{index}].id` has to be a whole number below 2^128, as number or text, or 32 hex digits"
+                ),
             )
         })? {
             0 => random_id(),
             id => id,
         };
         let payload = STANDARD.decode(self.payload.as_bytes()).map_err(|_| {
-            ApiError::coded(ErrorCode::InvalidFormat, format!("`messages[{index}].payload` is not base64 (standard alphabet, padded)"))
+            ApiError::coded(
+                ErrorCode::InvalidFormat,
+                format!("`messages[{index}].payload` is not base64 (standard alphabet, padded)"),
+            )
         })?;
         if payload.is_empty() {
             return Err(ApiError::coded(
@@ -230,7 +235,9 @@ mod tests {
 
     #[test]
     fn ids_come_in_many_forms() {
-        let id = |json: &str| message(&format!(r#"{{"id":{json},"payload":"eA=="}}"#)).map(|message| message.id).map_err(|e| e.id);
+        let id = |json: &str| {
+            message(&format!(r#"{{"id":{json},"payload":"eA=="}}"#)).map(|message| message.id).map_err(|e| e.id)
+        };
         let cases = [
             ("0", 99),
             ("null", 99),
@@ -245,10 +252,24 @@ mod tests {
         for (json, expected) in cases {
             assert_eq!(id(json), Ok(expected), "{json}");
         }
-        for wrong in ["-1", "1.5", "1e3", "340282366920938463463374607431768211456", r#""x""#, r#""""#, r#""+5""#, "true", "[]", "{}"] {
+        for wrong in [
+            "-1",
+            "1.5",
+            "1e3",
+            "340282366920938463463374607431768211456",
+            r#""x""#,
+            r#""""#,
+            r#""+5""#,
+            "true",
+            "[]",
+            "{}",
+        ] {
             assert_eq!(id(wrong), Err(4), "{wrong}");
         }
-        assert_eq!(message(r#"{"payload":"eA=="}"#).unwrap(), Decoded { id: 99, payload: b"x".to_vec(), user_headers: vec![] });
+        assert_eq!(
+            message(r#"{"payload":"eA=="}"#).unwrap(),
+            Decoded { id: 99, payload: b"x".to_vec(), user_headers: vec![] }
+        );
     }
 
     #[test]
@@ -263,13 +284,15 @@ mod tests {
 
     #[test]
     fn user_headers_may_be_absent_null_entries_or_a_block() {
-        let headers = |json: &str| message(&format!(r#"{{"payload":"eA==","user_headers":{json}}}"#)).map(|m| m.user_headers);
+        let headers =
+            |json: &str| message(&format!(r#"{{"payload":"eA==","user_headers":{json}}}"#)).map(|m| m.user_headers);
         assert_eq!(headers("null").unwrap(), b"");
         assert_eq!(headers("[]").unwrap(), b"");
         assert_eq!(headers(r#""CQkJ""#).unwrap(), [9, 9, 9]);
         let entry = r#"[{"key":{"kind":"string","value":"YQ=="},"value":{"kind":"bool","value":"AQ=="}}]"#;
         assert_eq!(headers(entry).unwrap(), [2, 1, 0, 0, 0, b'a', 3, 1, 0, 0, 0, 1]);
-        let error = headers(r#"[{"key":{"kind":"string","value":""},"value":{"kind":"bool","value":"AQ=="}}]"#).unwrap_err();
+        let error =
+            headers(r#"[{"key":{"kind":"string","value":""},"value":{"kind":"bool","value":"AQ=="}}]"#).unwrap_err();
         assert_eq!(error.id, 4018);
         assert!(error.reason.starts_with("`messages[0]`: "), "{}", error.reason);
         assert_eq!(headers("7").unwrap_err().status, 422);

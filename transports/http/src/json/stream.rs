@@ -72,7 +72,8 @@ pub struct StreamDetails {
 
 impl From<&GatewayStreamDetails> for StreamDetails {
     fn from(details: &GatewayStreamDetails) -> Self {
-        let Stream { id, created_at, name, size, messages_count, topics_count, options } = Stream::from(&details.stream);
+        let Stream { id, created_at, name, size, messages_count, topics_count, options } =
+            Stream::from(&details.stream);
         let topics = details.topics.iter().map(Topic::from).collect();
         Self { id, created_at, name, size, messages_count, topics_count, options, topics }
     }

@@ -95,6 +95,41 @@ pub struct Stats {
     pub total_disk_space: String,
 }
 
+impl From<&whippet_gateway::Stats> for Stats {
+    fn from(stats: &whippet_gateway::Stats) -> Self {
+        Self {
+            process_id: stats.process_id,
+            cpu_usage: stats.cpu_usage,
+            total_cpu_usage: stats.total_cpu_usage,
+            memory_usage: size_text(stats.memory_usage),
+            total_memory: size_text(stats.total_memory),
+            available_memory: size_text(stats.available_memory),
+            run_time: stats.run_time,
+            start_time: stats.start_time,
+            read_bytes: size_text(stats.read_bytes),
+            written_bytes: size_text(stats.written_bytes),
+            messages_size_bytes: size_text(stats.messages_size_bytes),
+            streams_count: stats.streams_count,
+            topics_count: stats.topics_count,
+            partitions_count: stats.partitions_count,
+            segments_count: stats.segments_count,
+            messages_count: stats.messages_count,
+            clients_count: stats.clients_count,
+            consumer_groups_count: stats.consumer_groups_count,
+            hostname: stats.hostname.clone(),
+            os_name: stats.os_name.clone(),
+            os_version: stats.os_version.clone(),
+            kernel_version: stats.kernel_version.clone(),
+            iggy_server_version: stats.server_version.clone(),
+            iggy_server_semver: stats.server_semver,
+            cache_metrics: BTreeMap::new(),
+            threads_count: stats.threads_count,
+            free_disk_space: size_text(stats.free_disk_space),
+            total_disk_space: size_text(stats.total_disk_space),
+        }
+    }
+}
+
 /// Cache hits and misses of a partition.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 pub struct CacheMetrics {
@@ -130,6 +165,24 @@ pub struct ClusterNode {
     /// `healthy`, `starting`, `stopping`, `unreachable`, `maintenance` or `unknown`.
     #[schema(example = "healthy")]
     pub status: String,
+}
+
+impl From<&whippet_gateway::ClusterMetadata> for ClusterMetadata {
+    fn from(cluster: &whippet_gateway::ClusterMetadata) -> Self {
+        let nodes = cluster.nodes.iter().map(|node| ClusterNode {
+            name: node.name.clone(),
+            ip: node.ip.clone(),
+            endpoints: Endpoints {
+                tcp: node.endpoints.tcp,
+                quic: node.endpoints.quic,
+                http: node.endpoints.http,
+                websocket: node.endpoints.websocket,
+            },
+            role: node.role.as_str().to_owned(),
+            status: node.status.as_str().to_owned(),
+        });
+        Self { name: cluster.name.clone(), nodes: nodes.collect() }
+    }
 }
 
 /// Ports of a node.
@@ -187,6 +240,25 @@ pub struct ClientInfoDetails {
     pub consumer_groups_count: u32,
     /// The groups.
     pub consumer_groups: Vec<ConsumerGroupMembership>,
+}
+
+impl From<&whippet_gateway::ClientInfo> for ClientInfo {
+    fn from(client: &whippet_gateway::ClientInfo) -> Self {
+        Self {
+            client_id: client.client_id,
+            user_id: client.user_id,
+            address: client.address.to_string(),
+            transport: client.transport.as_str().to_owned(),
+            consumer_groups_count: client.consumer_groups_count,
+        }
+    }
+}
+
+impl From<&whippet_gateway::ClientInfo> for ClientInfoDetails {
+    fn from(client: &whippet_gateway::ClientInfo) -> Self {
+        let ClientInfo { client_id, user_id, address, transport, consumer_groups_count } = client.into();
+        Self { client_id, user_id, address, transport, consumer_groups_count, consumer_groups: Vec::new() }
+    }
 }
 
 /// A consumer group that a client is a member of.

@@ -1,10 +1,10 @@
 //! Topics.
 
 use crate::error::ApiError;
+use crate::json::WideNumber;
 use crate::json::options::{OptionSetting, OptionSettings, topic_options};
 use crate::json::partition::Partition;
 use crate::json::size::size_text;
-use crate::json::{wide_number, wide_number_or_null};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
@@ -26,13 +26,13 @@ pub struct Topic {
     #[schema(example = "1.5 KB")]
     pub size: String,
     /// Microseconds after which messages may go; 18446744073709551615 for never.
-    #[schema(schema_with = wide_number)]
+    #[schema(value_type = WideNumber)]
     pub message_expiry: u64,
     /// Compression that producers are expected to use.
     #[schema(example = "none")]
     pub compression_algorithm: String,
     /// Bytes above which the oldest messages go; 18446744073709551615 for unlimited.
-    #[schema(schema_with = wide_number)]
+    #[schema(value_type = WideNumber)]
     pub max_topic_size: u64,
     /// Messages in all partitions.
     pub messages_count: u64,
@@ -75,13 +75,13 @@ pub struct TopicDetails {
     #[schema(example = "1.5 KB")]
     pub size: String,
     /// Microseconds after which messages may go; 18446744073709551615 for never.
-    #[schema(schema_with = wide_number)]
+    #[schema(value_type = WideNumber)]
     pub message_expiry: u64,
     /// Compression that producers are expected to use.
     #[schema(example = "none")]
     pub compression_algorithm: String,
     /// Bytes above which the oldest messages go; 18446744073709551615 for unlimited.
-    #[schema(schema_with = wide_number)]
+    #[schema(value_type = WideNumber)]
     pub max_topic_size: u64,
     /// Messages in all partitions.
     pub messages_count: u64,
@@ -128,10 +128,10 @@ pub struct CreateTopic {
     #[schema(example = "none")]
     pub compression_algorithm: String,
     /// Microseconds after which messages may go; 0 for the server's default, 18446744073709551615 for never.
-    #[schema(schema_with = wide_number)]
+    #[schema(value_type = WideNumber)]
     pub message_expiry: u64,
     /// Bytes above which the oldest messages go; 0 for the server's default, 18446744073709551615 for unlimited.
-    #[schema(schema_with = wide_number)]
+    #[schema(value_type = WideNumber)]
     pub max_topic_size: u64,
     /// Further options as text, for example `durability`: `persisted`. `GET /options/topic` lists them.
     #[serde(default)]
@@ -166,11 +166,11 @@ pub struct UpdateTopic {
     pub compression_algorithm: Option<String>,
     /// Microseconds after which messages may go; 18446744073709551615 for never.
     #[serde(default)]
-    #[schema(schema_with = wide_number_or_null)]
+    #[schema(value_type = Option<WideNumber>)]
     pub message_expiry: Option<u64>,
     /// Bytes above which the oldest messages go; 18446744073709551615 for unlimited.
     #[serde(default)]
-    #[schema(schema_with = wide_number_or_null)]
+    #[schema(value_type = Option<WideNumber>)]
     pub max_topic_size: Option<u64>,
     /// Further options as text; those that may change are the three above.
     #[serde(default)]
@@ -201,10 +201,13 @@ fn patch(
     max_topic_size: Option<u64>,
 ) -> Result<TopicOptionsPatch, ApiError> {
     let entries = options.into_iter().flatten();
-    let mut patch = TopicOptionsPatch::from_text_map(entries.map(|(key, value)| (key.as_str(), value.as_str())), purpose)
-        .map_err(|code| ApiError::coded(code, options_reason(code, options, purpose)).on("options"))?;
+    let mut patch =
+        TopicOptionsPatch::from_text_map(entries.map(|(key, value)| (key.as_str(), value.as_str())), purpose)
+            .map_err(|code| ApiError::coded(code, options_reason(code, options, purpose)).on("options"))?;
     let twice = |field: &'static str| {
-        move |code| ApiError::coded(code, format!("`{field}` and the entry of that name in `options` disagree")).on(field)
+        move |code| {
+            ApiError::coded(code, format!("`{field}` and the entry of that name in `options` disagree")).on(field)
+        }
     };
     if let Some(text) = compression {
         let compression = Compression::from_text(text).ok_or_else(|| {
@@ -224,9 +227,10 @@ fn patch(
 
 /// Finds the entry that was refused by trying them one by one.
 fn options_reason(code: ErrorCode, options: Option<&BTreeMap<String, String>>, purpose: Purpose) -> String {
-    let refused = options.into_iter().flatten().find(|(key, value)| {
-        TopicOptionsPatch::from_text_map([(key.as_str(), value.as_str())], purpose).is_err()
-    });
+    let refused = options
+        .into_iter()
+        .flatten()
+        .find(|(key, value)| TopicOptionsPatch::from_text_map([(key.as_str(), value.as_str())], purpose).is_err());
     let Some((key, value)) = refused else { return code.text().to_owned() };
     let shown = |text: &str| text.chars().take(64).collect::<String>();
     if code == ErrorCode::UnsupportedOptionKey {
@@ -288,7 +292,8 @@ mod tests {
         )
         .unwrap();
         assert_eq!(body.patch().unwrap(), TopicOptionsPatch::default());
-        let body: UpdateTopic = crate::extract::body::parse(br#"{"name":"n","options":{"durability":"persisted"}}"#).unwrap();
+        let body: UpdateTopic =
+            crate::extract::body::parse(br#"{"name":"n","options":{"durability":"persisted"}}"#).unwrap();
         assert_eq!(body.patch().unwrap_err().id, 4041);
     }
 

@@ -166,7 +166,10 @@ impl UserHeaders {
         if block.len() > MESSAGE_USER_HEADERS_MAX {
             return Err(ApiError::coded(
                 ErrorCode::TooBigUserHeaders,
-                format!("the user headers of a message have {} bytes, at most {MESSAGE_USER_HEADERS_MAX} are allowed", block.len()),
+                format!(
+                    "the user headers of a message have {} bytes, at most {MESSAGE_USER_HEADERS_MAX} are allowed",
+                    block.len()
+                ),
             ));
         }
         Ok(block)
@@ -246,11 +249,9 @@ mod tests {
             {"key": {"kind": "string", "value": "YQ=="}, "value": {"kind": "raw", "value": "/w=="}},
         ]));
         let block = headers.to_block().unwrap();
-        let expected = [
-            &[2, 1, 0, 0, 0, b'a', 1, 1, 0, 0, 0, 0xff][..],
-            &[2, 1, 0, 0, 0, b'b', 6, 4, 0, 0, 0, 1, 0, 0, 0][..],
-        ]
-        .concat();
+        let expected =
+            [&[2, 1, 0, 0, 0, b'a', 1, 1, 0, 0, 0, 0xff][..], &[2, 1, 0, 0, 0, b'b', 6, 4, 0, 0, 0, 1, 0, 0, 0][..]]
+                .concat();
         assert_eq!(block, expected);
         let read = UserHeaders::from_block(&block);
         let UserHeaders::Entries(list) = &read else { panic!("{read:?}") };
@@ -266,7 +267,13 @@ mod tests {
 
     #[test]
     fn a_block_that_is_not_entries_is_base64_both_ways() {
-        for block in [&[9u8, 9, 9][..], &[2, 1, 0, 0, 0, b'a'], &[2, 0, 0, 0, 0], &[16, 1, 0, 0, 0, 1], &[2, 255, 255, 255, 255, 1]] {
+        for block in [
+            &[9u8, 9, 9][..],
+            &[2, 1, 0, 0, 0, b'a'],
+            &[2, 0, 0, 0, 0],
+            &[16, 1, 0, 0, 0, 1],
+            &[2, 255, 255, 255, 255, 1],
+        ] {
             let headers = UserHeaders::from_block(block);
             assert_eq!(headers, UserHeaders::Block(STANDARD.encode(block)));
             let json = serde_json::to_string(&headers).unwrap();
@@ -302,8 +309,8 @@ mod tests {
         assert_eq!(
             names,
             [
-                "raw", "string", "bool", "int8", "int16", "int32", "int64", "int128", "uint8", "uint16", "uint32", "uint64",
-                "uint128", "float32", "float64"
+                "raw", "string", "bool", "int8", "int16", "int32", "int64", "int128", "uint8", "uint16", "uint32",
+                "uint64", "uint128", "float32", "float64"
             ]
         );
         for (index, kind) in HeaderKind::ALL.into_iter().enumerate() {

@@ -1,7 +1,6 @@
 //! The OpenAPI document and the page that explores it. Both are anonymous.
 
 use crate::openapi;
-use crate::state::App;
 use axum::Router;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -19,12 +18,12 @@ static DOCUMENT: LazyLock<(String, HeaderValue)> = LazyLock::new(|| {
 });
 
 /// `GET /openapi.json`.
-pub fn router() -> Router<App> {
+pub fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
     Router::new().route("/openapi.json", get(document))
 }
 
 /// `GET /docs`, with everything that the page loads.
-pub fn page() -> Router<App> {
+pub fn page<S: Clone + Send + Sync + 'static>() -> Router<S> {
     SwaggerUi::new("/docs").config(Config::from("/openapi.json").try_it_out_enabled(true)).into()
 }
 
@@ -43,6 +42,39 @@ async fn document(headers: HeaderMap) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::body::Body;
+    use axum::http::Request;
+    use http_body_util::BodyExt;
+    use tower::ServiceExt;
+
+    async fn get(path: &str) -> (StatusCode, String) {
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        let response = router().merge(page()).oneshot(request).await.unwrap();
+        let status = response.status();
+        (status, String::from_utf8_lossy(&response.into_body().collect().await.unwrap().to_bytes()).into_owned())
+    }
+
+    #[tokio::test]
+    async fn the_page_loads_nothing_from_elsewhere() {
+        let (status, html) = get("/docs/").await;
+        assert_eq!(status, 200);
+        let loaded: Vec<_> = html
+            .split(['"', '\''])
+            .filter(|text| text.ends_with(".js") || text.ends_with(".css") || text.ends_with(".png"))
+            .collect();
+        assert!(loaded.len() >= 4, "{html}");
+        for path in loaded {
+            assert!(!path.contains("//"), "{path}");
+            let (status, content) = get(&format!("/docs/{}", path.trim_start_matches("./"))).await;
+            assert_eq!((status, content.is_empty()), (StatusCode::OK, false), "{path}");
+        }
+        assert!(get("/docs/swagger-initializer.js").await.1.contains("/openapi.json"));
+    }
+
+    #[tokio::test]
+    async fn the_document_is_served_as_it_is_checked_in() {
+        assert_eq!(get("/openapi.json").await, (StatusCode::OK, openapi::text()));
+    }
 
     #[tokio::test]
     async fn a_reader_that_has_the_document_gets_none() {

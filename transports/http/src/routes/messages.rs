@@ -79,7 +79,12 @@ async fn send_messages(
 }
 
 /// Starts an append that nobody waits for. What can be refused at once is.
-async fn send_unacknowledged(app: App, asked: Authenticated, send: SendArgs, path: &TopicPath) -> Result<Response, ApiError> {
+async fn send_unacknowledged(
+    app: App,
+    asked: Authenticated,
+    send: SendArgs,
+    path: &TopicPath,
+) -> Result<Response, ApiError> {
     if app.gateway().get_topic(&asked.caller, &path.stream, &path.topic).await?.is_none() {
         return Err(no_topic(path));
     }
@@ -108,14 +113,18 @@ fn send_args(path: &TopicPath, bytes: &[u8], now_us: u64) -> Result<SendArgs, Ap
         Target::Key(key) => Partitioning::Key(key),
     };
     if body.messages.is_empty() {
-        return Err(ApiError::coded(ErrorCode::InvalidMessagesCount, "`messages` is empty; there is nothing to append"));
+        return Err(ApiError::coded(
+            ErrorCode::InvalidMessagesCount,
+            "`messages` is empty; there is nothing to append",
+        ));
     }
-    let mut builder = BatchBuilder::new(HEAD_ROOM, now_us);
+    let mut builder = BatchBuilder::new(HEAD_ROOM, now_us, bytes.len());
     for (index, message) in body.messages.iter().enumerate() {
         let message = message.decode(index, random_id)?;
         builder.push(message.id, now_us, &message.payload, &message.user_headers);
     }
-    let (buffer, batch, count) = builder.finish();
+    let count = builder.count();
+    let (buffer, batch) = builder.finish();
     Ok(SendArgs { stream: path.stream.clone(), topic: path.topic.clone(), partitioning, buffer, batch, count })
 }
 
@@ -157,7 +166,7 @@ async fn poll_messages(
     } else {
         app.gateway().poll_messages(&asked.caller, args).await?
     };
-    PolledMessages::from_poll(&polled).map(Answer)
+    Ok(Answer(PolledMessages::from_poll(&polled)))
 }
 
 /// Does nothing but look whether the partition is there: an acknowledged append already has the durability of its topic.
@@ -174,15 +183,23 @@ async fn poll_messages(
     responses((status = 204, description = "The partition is there")),
     security(("bearer" = []))
 )]
-async fn flush_messages(State(app): State<App>, asked: Authenticated, request: Request) -> Result<StatusCode, ApiError> {
+async fn flush_messages(
+    State(app): State<App>,
+    asked: Authenticated,
+    request: Request,
+) -> Result<StatusCode, ApiError> {
     let (mut parts, _) = request.into_parts();
     let (stream, topic, partition, fsync): (String, String, String, String) = segments(&mut parts, &app).await?;
     let path = TopicPath { stream: identifier(&stream, "stream_id")?, topic: identifier(&topic, "topic_id")? };
     let partition = number(&partition, "partition_id")?;
     if !matches!(fsync.as_str(), "fsync=true" | "fsync=false") {
-        return Err(ApiError::coded(ErrorCode::InvalidBooleanValue, "the path has to end in `fsync=true` or `fsync=false`"));
+        return Err(ApiError::coded(
+            ErrorCode::InvalidBooleanValue,
+            "the path has to end in `fsync=true` or `fsync=false`",
+        ));
     }
-    let details = app.gateway().get_topic(&asked.caller, &path.stream, &path.topic).await?.ok_or_else(|| no_topic(&path))?;
+    let details =
+        app.gateway().get_topic(&asked.caller, &path.stream, &path.topic).await?.ok_or_else(|| no_topic(&path))?;
     if !details.partitions.iter().any(|known| known.id == partition) {
         let reason = format!("topic `{}` has no partition {partition}", path.topic);
         return Err(ApiError::missing(ErrorCode::PartitionNotFound, reason));

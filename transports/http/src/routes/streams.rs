@@ -32,7 +32,7 @@ pub fn router() -> OpenApiRouter<App> {
 async fn get_streams(
     State(app): State<App>,
     asked: Authenticated,
-    Query(_): Query<ReadQuery>,
+    _: Query<ReadQuery>,
 ) -> Result<Answer<Vec<Stream>>, ApiError> {
     let streams = app.gateway().get_streams(&asked.caller).await?;
     Ok(Answer(streams.iter().map(Stream::from).collect()))
@@ -51,7 +51,7 @@ async fn get_stream(
     State(app): State<App>,
     asked: Authenticated,
     path: StreamPath,
-    Query(_): Query<ReadQuery>,
+    _: Query<ReadQuery>,
 ) -> Result<Answer<StreamDetails>, ApiError> {
     match app.gateway().get_stream(&asked.caller, &path.stream).await? {
         Some(details) => Ok(Answer(StreamDetails::from(&details))),

@@ -49,7 +49,7 @@ async fn get_root(State(app): State<App>) -> Answer<Welcome> {
     get,
     path = "/ping",
     tag = "system",
-    responses((status = 200, description = "`pong`", body = String, content_type = "text/plain"))
+    responses((status = 200, description = "`pong`", body = inline(String), content_type = "text/plain"))
 )]
 async fn ping() -> &'static str {
     "pong"
@@ -80,7 +80,7 @@ async fn get_stats(State(app): State<App>, asked: Authenticated) -> Result<Answe
 async fn get_cluster_metadata(
     State(app): State<App>,
     _: Authenticated,
-    Query(_): Query<ReadQuery>,
+    _: Query<ReadQuery>,
 ) -> Answer<ClusterMetadata> {
     Answer(ClusterMetadata::from(&app.gateway().cluster_metadata()))
 }
@@ -116,7 +116,9 @@ async fn get_client(
     let client = number(&client, "client_id")?;
     match app.gateway().client(&asked.caller, client)? {
         Some(info) => Ok(Answer(ClientInfoDetails::from(&info))),
-        None => Err(ApiError::missing(ErrorCode::ClientNotFound, format!("client {client} is not connected to this node"))),
+        None => {
+            Err(ApiError::missing(ErrorCode::ClientNotFound, format!("client {client} is not connected to this node")))
+        }
     }
 }
 

@@ -33,7 +33,7 @@ async fn get_topics(
     State(app): State<App>,
     asked: Authenticated,
     path: StreamPath,
-    Query(_): Query<ReadQuery>,
+    _: Query<ReadQuery>,
 ) -> Result<Answer<Vec<Topic>>, ApiError> {
     let topics = app.gateway().get_topics(&asked.caller, &path.stream).await?;
     Ok(Answer(topics.iter().map(Topic::from).collect()))
@@ -56,7 +56,7 @@ async fn get_topic(
     State(app): State<App>,
     asked: Authenticated,
     path: TopicPath,
-    Query(_): Query<ReadQuery>,
+    _: Query<ReadQuery>,
 ) -> Result<Answer<TopicDetails>, ApiError> {
     match app.gateway().get_topic(&asked.caller, &path.stream, &path.topic).await? {
         Some(details) => Ok(Answer(TopicDetails::from(&details))),

@@ -26,6 +26,7 @@ pub fn router() -> OpenApiRouter<App> {
 )]
 async fn login_user(State(app): State<App>, Json(login): Json<LoginUser>) -> Result<Answer<IdentityInfo>, ApiError> {
     let user = app.gateway().verify_password(&login.username, login.password.expose_secret()).await?;
+    tracing::debug!(user, version = ?login.version, context = ?login.context, "a user logged in over HTTP");
     identity(&app, user)
 }
 
@@ -37,7 +38,10 @@ async fn login_user(State(app): State<App>, Json(login): Json<LoginUser>) -> Res
     request_body = RefreshToken,
     responses((status = 200, description = "A new access token for the same user", body = IdentityInfo))
 )]
-async fn refresh_token(State(app): State<App>, Json(refresh): Json<RefreshToken>) -> Result<Answer<IdentityInfo>, ApiError> {
+async fn refresh_token(
+    State(app): State<App>,
+    Json(refresh): Json<RefreshToken>,
+) -> Result<Answer<IdentityInfo>, ApiError> {
     let token = app.tokens().verify(refresh.token.expose_secret())?;
     identity(&app, token.user)
 }
