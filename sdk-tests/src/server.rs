@@ -159,7 +159,15 @@ impl Running {
         // Finding the binary may mean building it, which is not the server's time.
         let program = binary::path();
         let started = Instant::now();
-        let mut child = Command::new(program)
+        let mut command = Command::new(program);
+        // The server reads its settings from variables of these names, and refuses those that it does not know.
+        for (name, _) in std::env::vars_os() {
+            let text = name.to_string_lossy();
+            if text.starts_with("WHIPPET_") || text.starts_with("IGGY_") {
+                command.env_remove(&name);
+            }
+        }
+        let mut child = command
             .args(&options.arguments)
             .env("WHIPPET_DATA_DIR", data)
             .envs(options.environment.iter().map(|(name, value)| (name, value)))

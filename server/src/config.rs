@@ -20,6 +20,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use whippet_metadata::options::catalogue::SEGMENT_SIZE_STEP;
 use whippet_protocol::limits::{PASSWORD_LENGTH, USERNAME_LENGTH};
+use whippet_storage::Engine;
 
 /// Fewest bytes of a configured token key. Shorter ones can be guessed from one token.
 const JWT_SECRET_MIN: usize = 16;
@@ -123,22 +124,11 @@ pub struct RuntimeConfig {
     pub pin_threads: bool,
 }
 
-/// How the disk is used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EngineChoice {
-    /// io_uring where the kernel allows it.
-    Auto,
-    /// io_uring or no start.
-    IoUring,
-    /// Plain system calls.
-    Portable,
-}
-
 /// See the table `storage`.
 #[derive(Clone, Copy, Debug)]
 pub struct StorageConfig {
     /// How the disk is used.
-    pub engine: EngineChoice,
+    pub engine: Engine,
     /// Whether every new topic is `persisted`.
     pub force_persisted: bool,
     /// Longest time without sync, 1 to 1000 ms.
@@ -234,9 +224,9 @@ impl Config {
             },
             storage: StorageConfig {
                 engine: match raw.text("storage.engine") {
-                    "io_uring" => EngineChoice::IoUring,
-                    "portable" => EngineChoice::Portable,
-                    _ => EngineChoice::Auto,
+                    "io_uring" => Engine::IoUring,
+                    "portable" => Engine::Portable,
+                    _ => Engine::Auto,
                 },
                 force_persisted: raw.switch("storage.force_persisted"),
                 sync_interval: Duration::from_millis(raw.number("storage.sync_interval_ms")),

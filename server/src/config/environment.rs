@@ -26,7 +26,7 @@ pub(super) fn overlay(raw: &mut RawConfig, environment: &[(OsString, OsString)],
                 None if name == CONFIG_VARIABLE && !value.is_empty() => {}
                 None if name == CONFIG_VARIABLE => problems.push(empty(name)),
                 None => {
-                    let nearest = nearest(name, Setting::environment_name);
+                    let nearest = nearest(name, SETTINGS.iter().map(Setting::environment_name));
                     let sentence = format!("it sets nothing that this version knows; did you mean {nearest}?");
                     problems.push(Problem::new(name, ORIGIN, sentence));
                 }
@@ -136,7 +136,7 @@ mod tests {
         );
         refuses(
             &[("WHIPPET_TCP_PORT", "8090")],
-            &["WHIPPET_TCP_PORT (environment): it sets nothing that this version knows; did you mean WHIPPET_LOG_FORMAT?"],
+            &["WHIPPET_TCP_PORT (environment): it sets nothing that this version knows; did you mean WHIPPET_TCP_ADDRESS?"],
         );
     }
 

@@ -2,7 +2,7 @@
 
 use super::problem::{Problem, nearest};
 use super::raw::{RawConfig, Source};
-use super::schema::{self, Privacy, Setting, TABLES};
+use super::schema::{self, Privacy, SETTINGS, Setting, TABLES};
 use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -27,7 +27,11 @@ pub(super) fn overlay(raw: &mut RawConfig, path: &Path, problems: &mut Vec<Probl
         }));
         return;
     }
-    Walk { raw, path, text: &text, problems }.table("", table.get_ref());
+    let mut found = Vec::new();
+    Walk { raw, path, text: &text, problems: &mut found }.table("", table.get_ref());
+    // In the order in which a person reads the file; the table is in alphabetical order.
+    found.sort_by_key(|(line, _)| *line);
+    problems.extend(found.into_iter().map(|(_, problem)| problem));
 }
 
 fn read(path: &Path) -> Result<String, String> {
@@ -47,7 +51,7 @@ struct Walk<'a> {
     raw: &'a mut RawConfig,
     path: &'a Path,
     text: &'a str,
-    problems: &'a mut Vec<Problem>,
+    problems: &'a mut Vec<(usize, Problem)>,
 }
 
 impl Walk<'_> {
@@ -66,8 +70,12 @@ impl Walk<'_> {
         match (setting, value.get_ref()) {
             (None, DeValue::Table(table)) if is_table => self.table(name, table),
             (None, _) if is_table => self.report(name, line, format!("this is a table of settings; write [{name}]")),
+            (None, DeValue::Table(_)) => {
+                let nearest = nearest(name, TABLES.iter().map(|(table, _)| (*table).to_owned()));
+                self.report(name, line, format!("there is no such table of settings; did you mean [{nearest}]?"));
+            }
             (None, _) => {
-                let nearest = nearest(name, |setting| setting.key.to_owned());
+                let nearest = nearest(name, SETTINGS.iter().map(|setting| setting.key.to_owned()));
                 self.report(name, line, format!("there is no such setting; did you mean {nearest}?"));
             }
             (Some(setting), found) => match setting.kind.read_toml(found) {
@@ -84,7 +92,7 @@ impl Walk<'_> {
     }
 
     fn report(&mut self, name: &str, line: usize, sentence: String) {
-        self.problems.push(Problem::new(name, format!("{}, line {line}", self.path.display()), sentence));
+        self.problems.push((line, Problem::new(name, format!("{}, line {line}", self.path.display()), sentence)));
     }
 }
 
@@ -145,7 +153,7 @@ mod tests {
             "[tcp]\nadress = \"127.0.0.1:1\"\n",
             &["tcp.adress (w.toml, line 2): there is no such setting; did you mean tcp.address?"],
         );
-        refuses("[htpp]\n", &["htpp (w.toml, line 1): there is no such setting; did you mean http.enabled?"]);
+        refuses("[htpp]\n", &["htpp (w.toml, line 1): there is no such table of settings; did you mean [http]?"]);
         refuses(
             "\"tcp.address\" = 1\n",
             &["tcp.address (w.toml, line 1): there is no such setting; did you mean tcp.address?"],
@@ -158,8 +166,8 @@ mod tests {
         refuses(
             "[storage]\nsync_interval_ms = 5000\nforce_persisted = \"yes\"\n[log]\nformat = \"xml\"\n",
             &[
-                "storage.force_persisted (w.toml, line 3): expected `true` or `false`, found the text `yes`",
                 "storage.sync_interval_ms (w.toml, line 2): expected a whole number from 1 to 1000 (ms), found `5000`",
+                "storage.force_persisted (w.toml, line 3): expected `true` or `false`, found the text `yes`",
                 "log.format (w.toml, line 5): expected one of text, json, found the text `xml`",
             ],
         );

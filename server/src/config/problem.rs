@@ -1,6 +1,5 @@
 //! What is wrong with a configuration, in sentences for the operator.
 
-use super::schema::SETTINGS;
 use std::fmt;
 
 /// One thing that is wrong.
@@ -44,28 +43,29 @@ impl fmt::Display for Refused {
 impl std::error::Error for Refused {}
 
 /// The known name that `unknown` was probably meant to be.
-pub(crate) fn nearest(unknown: &str, known: impl Fn(&'static super::schema::Setting) -> String) -> String {
+pub(crate) fn nearest(unknown: &str, known: impl Iterator<Item = String>) -> String {
     let last = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
     let distance = |name: &String| {
         // The right key in the wrong table is nearer than any key that merely looks alike.
-        let same_key = last(name) == last(unknown);
-        (!same_key, strsim::damerau_levenshtein(name, unknown))
+        let other_key = last(name) != last(unknown);
+        (other_key, strsim::damerau_levenshtein(name, unknown))
     };
-    SETTINGS.iter().map(known).min_by_key(distance).unwrap_or_default()
+    known.min_by_key(distance).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::schema::Setting;
+    use crate::config::schema::{SETTINGS, Setting};
 
     #[test]
     fn the_nearest_name_is_found() {
-        let key = |setting: &'static Setting| setting.key.to_owned();
-        assert_eq!(nearest("tcp.adress", key), "tcp.address");
-        assert_eq!(nearest("segment_size", key), "topic.segment_size");
-        assert_eq!(nearest("htpp.max_request_size", key), "http.max_request_size");
-        assert_eq!(nearest("WHIPPET_DATADIR", Setting::environment_name), "WHIPPET_DATA_DIR");
+        let key = |unknown| nearest(unknown, SETTINGS.iter().map(|setting| setting.key.to_owned()));
+        assert_eq!(key("tcp.adress"), "tcp.address");
+        assert_eq!(key("segment_size"), "topic.segment_size");
+        assert_eq!(key("htpp.max_request_size"), "http.max_request_size");
+        let variable = nearest("WHIPPET_DATADIR", SETTINGS.iter().map(Setting::environment_name));
+        assert_eq!(variable, "WHIPPET_DATA_DIR");
     }
 
     #[test]

@@ -27,7 +27,7 @@ fn the_defaults_are_a_good_configuration() {
     assert_eq!(http.address, "127.0.0.1:3000".parse().expect("an address"));
     assert_eq!((http.max_request_size, http.jwt_expiry), (2_000_000, Duration::from_secs(3600)));
     assert_eq!(config.limits.frame_size_max, whippet_protocol::limits::FRAME_SIZE_MAX);
-    assert_eq!(config.storage.engine, EngineChoice::Auto);
+    assert_eq!(config.storage.engine, Engine::Auto);
     assert_eq!(config.storage.sync_interval, Duration::from_millis(100));
     assert_eq!(config.topic.segment_size, whippet_metadata::TopicDefaults::default().segment_size);
     assert_eq!(config.runtime.shards, None);

@@ -126,11 +126,16 @@ impl Specimen {
     /// Whether an alarming line names the damaged file and a position in it.
     fn assert_named(&self, lines: &[String]) -> Result<(), String> {
         let name = self.log.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let named = |line: &&String| {
-            let rest = line.replace(&name, "");
-            line.contains(&name) && rest.contains(|character: char| character.is_ascii_digit())
+        // "offset 4096", "position=4096", "at byte 4096": the word, and a number soon after it.
+        let place = |line: &str, word: &str| {
+            let after = line.split(word).nth(1).unwrap_or_default();
+            after.chars().take(20).any(|character| character.is_ascii_digit())
         };
-        if lines.iter().filter(|line| is_alarming(line) || line.starts_with("error")).any(|line| named(&line)) {
+        let named = |line: &str| {
+            let line = line.to_lowercase();
+            line.contains(&name.to_lowercase()) && ["offset", "position", "byte"].iter().any(|word| place(&line, word))
+        };
+        if lines.iter().filter(|line| is_alarming(line) || line.starts_with("whippet: ")).any(|line| named(line)) {
             return Ok(());
         }
         Err(format!("no warning or error names {name} and an offset:\n{}", lines.join("\n")))
