@@ -25,8 +25,6 @@ const LOGOUTS_MAX: usize = 8192;
 
 /// What a metadata command came to.
 pub(crate) struct Committed {
-    /// Its op.
-    pub(crate) op: u64,
     /// What it did.
     pub(crate) done: Done,
 }
@@ -204,7 +202,7 @@ impl Gateway {
         let Numbers { client, session, request, checksum } = numbers;
         let envelope = Envelope { client, session, request, checksum, user, command };
         match self.call(Request::Metadata(Arc::new(envelope))).await? {
-            Reply::Metadata { op, outcome: Ok(done) } => Ok(Ok(Committed { op, done })),
+            Reply::Metadata { outcome: Ok(done), .. } => Ok(Ok(Committed { done })),
             Reply::Metadata { outcome: Err(code), .. } => Err(code.into()),
             Reply::MetadataRefused(refusal) => Ok(Err(refusal)),
             other => Err(unexpected(&other)),
