@@ -12,7 +12,6 @@ pub mod limits;
 pub mod login;
 pub mod operation;
 pub mod send;
-pub mod user_headers;
 pub mod wire;
 
 pub use error_code::ErrorCode;

@@ -106,6 +106,13 @@ impl ApiError {
         error
     }
 
+    /// The error of an operation that only reads: whatever happened, nothing was changed.
+    pub fn of_read(error: GatewayError) -> Self {
+        let mut error = Self::from(error);
+        error.outcome = WriteOutcome::NotApplied;
+        error
+    }
+
     /// Whether the same request may succeed later without anything having been done twice.
     pub fn retryable(&self) -> bool {
         self.outcome == WriteOutcome::NotApplied
@@ -272,6 +279,16 @@ mod tests {
         assert!(!error(WriteOutcome::Unknown).retryable());
         assert_eq!(error(WriteOutcome::NotApplied).status, StatusCode::SERVICE_UNAVAILABLE);
         assert!(error(WriteOutcome::NotApplied).retryable());
+    }
+
+    #[test]
+    fn a_read_that_timed_out_may_be_repeated() {
+        let error = ApiError::of_read(GatewayError {
+            outcome: WriteOutcome::Unknown,
+            ..GatewayError::of(ErrorCode::TransientNotCommitted)
+        });
+        assert_eq!((error.status, error.outcome), (StatusCode::GATEWAY_TIMEOUT, WriteOutcome::NotApplied));
+        assert!(error.retryable());
     }
 
     #[test]

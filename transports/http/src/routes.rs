@@ -12,7 +12,7 @@ pub mod topics;
 pub mod users;
 
 use crate::error::ApiError;
-use crate::extract::TopicPath;
+use crate::extract::{StreamPath, TopicPath};
 use std::future::Future;
 use whippet_gateway::WriteOutcome;
 use whippet_protocol::{ErrorCode, Name};
@@ -41,6 +41,11 @@ where
 /// 400 with `code` when it is empty or longer than 255 bytes.
 pub(crate) fn name(text: String, code: ErrorCode) -> Result<Name, ApiError> {
     Name::new(text).map_err(|error| ApiError::coded(code, error.to_string()))
+}
+
+/// 404: the stream is not there.
+pub(crate) fn no_stream(path: &StreamPath) -> ApiError {
+    ApiError::missing(ErrorCode::StreamIdNotFound, format!("stream `{}` does not exist", path.stream))
 }
 
 /// 404: the stream or its topic is not there.

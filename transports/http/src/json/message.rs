@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use utoipa::{IntoParams, ToSchema};
 use whippet_gateway::PollResult;
 use whippet_protocol::batch::{self, MessageView};
-use whippet_shard::request::Strategy;
+use whippet_shard::Strategy;
 
 /// Messages that a read found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]

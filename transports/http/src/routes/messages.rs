@@ -85,7 +85,7 @@ async fn send_unacknowledged(
     send: SendArgs,
     path: &TopicPath,
 ) -> Result<Response, ApiError> {
-    if app.gateway().get_topic(&asked.caller, &path.stream, &path.topic).await?.is_none() {
+    if app.gateway().get_topic(&asked.caller, &path.stream, &path.topic).await.map_err(ApiError::of_read)?.is_none() {
         return Err(no_topic(path));
     }
     let Ok(room) = Arc::clone(app.unacknowledged()).try_acquire_owned() else {
@@ -164,7 +164,7 @@ async fn poll_messages(
     let polled = if query.auto_commit {
         to_its_end(async move { Ok(app.gateway().poll_messages(&asked.caller, args).await?) }).await?
     } else {
-        app.gateway().poll_messages(&asked.caller, args).await?
+        app.gateway().poll_messages(&asked.caller, args).await.map_err(ApiError::of_read)?
     };
     Ok(Answer(PolledMessages::from_poll(&polled)))
 }
@@ -198,8 +198,12 @@ async fn flush_messages(
             "the path has to end in `fsync=true` or `fsync=false`",
         ));
     }
-    let details =
-        app.gateway().get_topic(&asked.caller, &path.stream, &path.topic).await?.ok_or_else(|| no_topic(&path))?;
+    let details = app
+        .gateway()
+        .get_topic(&asked.caller, &path.stream, &path.topic)
+        .await
+        .map_err(ApiError::of_read)?
+        .ok_or_else(|| no_topic(&path))?;
     if !details.partitions.iter().any(|known| known.id == partition) {
         let reason = format!("topic `{}` has no partition {partition}", path.topic);
         return Err(ApiError::missing(ErrorCode::PartitionNotFound, reason));

@@ -44,7 +44,8 @@ async fn get_consumer_offset(
     let found = app
         .gateway()
         .get_consumer_offset(&asked.caller, &consumer, &path.stream, &path.topic, Some(query.partition_id))
-        .await?;
+        .await
+        .map_err(ApiError::of_read)?;
     match found {
         Some(offset) => Ok(Answer(ConsumerOffsetInfo {
             partition_id: offset.partition_id,

@@ -3,7 +3,7 @@
 use crate::error::ApiError;
 use crate::extract::{Authenticated, Json, Query, ReadQuery, StreamPath};
 use crate::json::stream::{CreateStream, Stream, StreamDetails, UpdateStream};
-use crate::routes::{name, to_its_end};
+use crate::routes::{name, no_stream, to_its_end};
 use crate::state::App;
 use axum::Json as Answer;
 use axum::extract::State;
@@ -34,7 +34,7 @@ async fn get_streams(
     asked: Authenticated,
     _: Query<ReadQuery>,
 ) -> Result<Answer<Vec<Stream>>, ApiError> {
-    let streams = app.gateway().get_streams(&asked.caller).await?;
+    let streams = app.gateway().get_streams(&asked.caller).await.map_err(ApiError::of_read)?;
     Ok(Answer(streams.iter().map(Stream::from).collect()))
 }
 
@@ -53,9 +53,9 @@ async fn get_stream(
     path: StreamPath,
     _: Query<ReadQuery>,
 ) -> Result<Answer<StreamDetails>, ApiError> {
-    match app.gateway().get_stream(&asked.caller, &path.stream).await? {
+    match app.gateway().get_stream(&asked.caller, &path.stream).await.map_err(ApiError::of_read)? {
         Some(details) => Ok(Answer(StreamDetails::from(&details))),
-        None => Err(ApiError::missing(ErrorCode::StreamIdNotFound, format!("stream `{}` does not exist", path.stream))),
+        None => Err(no_stream(&path)),
     }
 }
 

@@ -64,7 +64,7 @@ async fn ping() -> &'static str {
     security(("bearer" = []))
 )]
 async fn get_stats(State(app): State<App>, asked: Authenticated) -> Result<Answer<Stats>, ApiError> {
-    let stats = app.gateway().stats(&asked.caller).await?;
+    let stats = app.gateway().stats(&asked.caller).await.map_err(ApiError::of_read)?;
     Ok(Answer(Stats::from(&stats)))
 }
 

@@ -3,7 +3,7 @@
 use crate::error::ApiError;
 use crate::extract::{Authenticated, Json, Query, ReadQuery, StreamPath, TopicPath};
 use crate::json::topic::{CreateTopic, Topic, TopicDetails, UpdateTopic};
-use crate::routes::{name, no_topic, to_its_end};
+use crate::routes::{name, no_stream, no_topic, to_its_end};
 use crate::state::App;
 use axum::Json as Answer;
 use axum::extract::State;
@@ -35,8 +35,11 @@ async fn get_topics(
     path: StreamPath,
     _: Query<ReadQuery>,
 ) -> Result<Answer<Vec<Topic>>, ApiError> {
-    let topics = app.gateway().get_topics(&asked.caller, &path.stream).await?;
-    Ok(Answer(topics.iter().map(Topic::from).collect()))
+    // Not `Gateway::get_topics`, for which a missing stream has no topics: a path that names it is 404.
+    match app.gateway().get_stream(&asked.caller, &path.stream).await.map_err(ApiError::of_read)? {
+        Some(details) => Ok(Answer(details.topics.iter().map(Topic::from).collect())),
+        None => Err(no_stream(&path)),
+    }
 }
 
 /// Shows a topic and its partitions.
@@ -58,7 +61,7 @@ async fn get_topic(
     path: TopicPath,
     _: Query<ReadQuery>,
 ) -> Result<Answer<TopicDetails>, ApiError> {
-    match app.gateway().get_topic(&asked.caller, &path.stream, &path.topic).await? {
+    match app.gateway().get_topic(&asked.caller, &path.stream, &path.topic).await.map_err(ApiError::of_read)? {
         Some(details) => Ok(Answer(TopicDetails::from(&details))),
         None => Err(no_topic(&path)),
     }
