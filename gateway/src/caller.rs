@@ -35,7 +35,7 @@ pub(crate) struct Numbers {
 /// Session state of a credential whose holder does not number requests.
 pub(crate) struct AssignedSession {
     pub(crate) client: u128,
-    /// The number for the next write.
+    /// The number for the next command of the metadata plane.
     next_request: AtomicU64,
     /// The session, once registered. Held while a command of the metadata plane is under way: one at a time, in order.
     pub(crate) session: AsyncMutex<Option<u64>>,

@@ -67,7 +67,9 @@ impl Connections {
         }
         inner.last_id = id;
         inner.per_address.insert(address.ip(), from_there + 1);
-        inner.connections.insert(id, ClientInfo { client_id: id, user_id: None, address, transport, consumer_groups_count: 0 });
+        inner
+            .connections
+            .insert(id, ClientInfo { client_id: id, user_id: None, address, transport, consumer_groups_count: 0 });
         Ok(Connection { id, address, all: self.clone() })
     }
 
@@ -103,6 +105,12 @@ impl Connection {
     }
 }
 
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection").field("id", &self.id).field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
 impl Drop for Connection {
     fn drop(&mut self) {
         let mut inner = self.all.lock();
@@ -128,18 +136,18 @@ mod tests {
     #[test]
     fn limits_hold_and_places_are_given_back() {
         let all = Connections::new(3, 2);
-        let one = all.connect(Transport::Tcp, address(1)).ok().expect("room");
-        let _two = all.connect(Transport::Http, address(2)).ok().expect("room");
+        let one = all.connect(Transport::Tcp, address(1)).expect("room");
+        let _two = all.connect(Transport::Http, address(2)).expect("room");
         assert_eq!(all.connect(Transport::Tcp, address(3)).err(), Some(Refused::PerAddress(2)));
         let other = SocketAddr::from(([127, 0, 0, 2], 1));
-        let _three = all.connect(Transport::Tcp, other).ok().expect("room");
+        let _three = all.connect(Transport::Tcp, other).expect("room");
         assert_eq!(all.connect(Transport::Tcp, other).err(), Some(Refused::Total(3)));
         one.set_user(Some(0));
         assert_eq!(all.get(one.id()).and_then(|info| info.user_id), Some(0));
         let id = one.id();
         drop(one);
         assert_eq!((all.count(), all.get(id)), (2, None));
-        let again = all.connect(Transport::Tcp, address(4)).ok().expect("room again");
+        let again = all.connect(Transport::Tcp, address(4)).expect("room again");
         assert_ne!(again.id(), id, "numbers are not reused at once");
     }
 }

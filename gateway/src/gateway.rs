@@ -13,7 +13,7 @@ use whippet_metadata::command::{Command, Done, Envelope};
 use whippet_metadata::{MetadataState, Refusal as TableRefusal};
 use whippet_protocol::limits::USERNAME_LENGTH;
 use whippet_protocol::{ErrorCode, Name};
-use whippet_runtime::{CallError, RuntimeHandle};
+use whippet_runtime::RuntimeHandle;
 use whippet_shard::{Identity, Reply, Request};
 
 /// Credentials for which the server holds a session of its own, at most.
@@ -113,9 +113,13 @@ impl Gateway {
     /// 43 or 44 for a name or password of a length that is not allowed, and whatever the metadata log answers.
     pub async fn bootstrap(&self, username: &str, password: &str) -> Result<(), GatewayError> {
         if !USERNAME_LENGTH.contains(&username.len()) {
-            return Err(GatewayError::because(ErrorCode::InvalidUsername, "the name of the root user has 3 to 50 bytes"));
+            return Err(GatewayError::because(
+                ErrorCode::InvalidUsername,
+                "the name of the root user has 3 to 50 bytes",
+            ));
         }
-        let root = Name::new(username).map_err(|error| GatewayError::because(ErrorCode::InvalidUsername, error.to_string()))?;
+        let root = Name::new(username)
+            .map_err(|error| GatewayError::because(ErrorCode::InvalidUsername, error.to_string()))?;
         let password_hash = passwords::hash(password)?;
         let cluster = self.settings().cluster_name.clone().into();
         self.command(Numbers::default(), 0, Command::Bootstrap { cluster, root, password_hash }).await.map(|_| ())
@@ -131,7 +135,9 @@ impl Gateway {
         });
         let (id, hash) = known.map_or((None, None), |(id, hash)| (Some(id), Some(hash)));
         let right = self.shared.passwords.check(username, password, hash).await?;
-        id.filter(|_| right).ok_or_else(|| GatewayError::because(ErrorCode::InvalidCredentials, "the user name or the password is wrong"))
+        id.filter(|_| right).ok_or_else(|| {
+            GatewayError::because(ErrorCode::InvalidCredentials, "the user name or the password is wrong")
+        })
     }
 
     /// A caller for a credential whose holder does not number requests (a token of the HTTP API): the server numbers them.
@@ -140,7 +146,10 @@ impl Gateway {
     /// 40 when the user is gone or inactive.
     pub fn http_caller(&self, credential: &str, user: u32) -> Result<Caller, GatewayError> {
         if !self.metadata(|state| state.user(user).is_some_and(|user| user.active)) {
-            return Err(GatewayError::because(ErrorCode::Unauthenticated, "the user of this token is gone or inactive"));
+            return Err(GatewayError::because(
+                ErrorCode::Unauthenticated,
+                "the user of this token is gone or inactive",
+            ));
         }
         let (session, evicted) = self.shared.assigned.of(credential);
         self.end_assigned(evicted);
@@ -193,12 +202,22 @@ impl Gateway {
     }
 
     /// Puts a command into the metadata log under these numbers and waits until it is committed and visible.
-    pub(crate) async fn command(&self, numbers: Numbers, user: u32, command: Command) -> Result<Committed, GatewayError> {
+    pub(crate) async fn command(
+        &self,
+        numbers: Numbers,
+        user: u32,
+        command: Command,
+    ) -> Result<Committed, GatewayError> {
         self.try_command(numbers, user, command).await?.map_err(GatewayError::from)
     }
 
     /// The same; the inner error is the client table's.
-    async fn try_command(&self, numbers: Numbers, user: u32, command: Command) -> Result<Result<Committed, TableRefusal>, GatewayError> {
+    async fn try_command(
+        &self,
+        numbers: Numbers,
+        user: u32,
+        command: Command,
+    ) -> Result<Result<Committed, TableRefusal>, GatewayError> {
         let Numbers { client, session, request, checksum } = numbers;
         let envelope = Envelope { client, session, request, checksum, user, command };
         match self.call(Request::Metadata(Arc::new(envelope))).await? {
@@ -227,7 +246,12 @@ impl Gateway {
                             *session.insert(number)
                         }
                     };
-                    let numbers = Numbers { client: assigned.client, session: number, request: assigned.next_request(), checksum: 0 };
+                    let numbers = Numbers {
+                        client: assigned.client,
+                        session: number,
+                        request: assigned.next_request(),
+                        checksum: 0,
+                    };
                     match self.try_command(numbers, caller.user, command.clone()).await? {
                         Ok(committed) => return Ok(committed),
                         // The table has forgotten the session; nothing was carried out. Register anew, once.
@@ -240,15 +264,18 @@ impl Gateway {
         }
     }
 
-    /// The identity under which a partition remembers a write of this caller.
+    /// The identity under which a partition remembers a write of this caller. Where the server numbers, it sends a write
+    /// once: nothing can repeat it, so nothing has to be remembered. Numbers would do harm, too: of many writes at the same
+    /// time some could arrive so late that the partition takes them for old ones.
     pub(crate) fn identity(&self, caller: &Caller) -> Identity {
         match &caller.origin {
-            Origin::Numbered(numbers) => {
-                Identity { client: numbers.client, session: numbers.session, request: numbers.request, user: caller.user }
-            }
-            Origin::Assigned(assigned) => {
-                Identity { client: assigned.client, session: 0, request: assigned.next_request(), user: caller.user }
-            }
+            Origin::Numbered(numbers) => Identity {
+                client: numbers.client,
+                session: numbers.session,
+                request: numbers.request,
+                user: caller.user,
+            },
+            Origin::Assigned(_) => Identity { user: caller.user, ..Identity::default() },
         }
     }
 
@@ -257,7 +284,7 @@ impl Gateway {
         match self.shared.runtime.call(request).await {
             Ok(Reply::Refused(refusal)) => Err(refusal.into()),
             Ok(reply) => Ok(reply),
-            Err(error @ (CallError::Stopping | CallError::Overloaded | CallError::Deadline)) => Err(error.into()),
+            Err(error) => Err(error.into()),
         }
     }
 

@@ -20,6 +20,7 @@ pub use error::{GatewayError, WriteOutcome};
 pub use gateway::Gateway;
 pub use settings::{Endpoints, Settings};
 pub use views::{
-    ClientInfo, ClusterMetadata, Confirmation, ConsumerOffset, ConsumerRef, NodeRole, NodeStatus, NodeView, PartitionView,
-    Partitioning, PollArgs, PollResult, SendArgs, Stats, StreamDetails, StreamView, TopicDetails, TopicView, Transport,
+    ClientInfo, ClusterMetadata, Confirmation, ConsumerOffset, ConsumerRef, NodeRole, NodeStatus, NodeView,
+    PartitionView, Partitioning, PollArgs, PollResult, SendArgs, Stats, StreamDetails, StreamView, TopicDetails,
+    TopicView, Transport,
 };

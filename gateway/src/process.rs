@@ -46,7 +46,9 @@ impl Process {
         let memory = read("/proc/meminfo");
         let io = read("/proc/self/io");
         let release = read("/etc/os-release");
-        let field = |key: &str| release.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_default().trim_matches('"').to_owned();
+        let field = |key: &str| {
+            release.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_default().trim_matches('"').to_owned()
+        };
         stats.process_id = std::process::id();
         stats.memory_usage = number(&status, "VmRSS") * 1024;
         stats.threads_count = u32::try_from(number(&status, "Threads")).unwrap_or(0);
@@ -72,10 +74,18 @@ impl Process {
     fn processor(&self, stats: &mut Stats) {
         // Behind the name in parentheses: state is field 3, user and system ticks are fields 14 and 15.
         let own = read("/proc/self/stat");
-        let fields: Vec<u64> = own.rsplit(')').next().unwrap_or_default().split_whitespace().skip(1).map(|f| f.parse().unwrap_or(0)).collect();
+        let fields: Vec<u64> = own
+            .rsplit(')')
+            .next()
+            .unwrap_or_default()
+            .split_whitespace()
+            .skip(1)
+            .map(|f| f.parse().unwrap_or(0))
+            .collect();
         let process_ticks = fields.get(10).unwrap_or(&0) + fields.get(11).unwrap_or(&0);
         let all = read("/proc/stat");
-        let columns: Vec<u64> = all.lines().next().unwrap_or_default().split_whitespace().skip(1).map(|f| f.parse().unwrap_or(0)).collect();
+        let columns: Vec<u64> =
+            all.lines().next().unwrap_or_default().split_whitespace().skip(1).map(|f| f.parse().unwrap_or(0)).collect();
         let all_ticks: u64 = columns.iter().sum();
         let idle = columns.get(3).unwrap_or(&0) + columns.get(4).unwrap_or(&0);
         let now = Sample { at: Instant::now(), process_ticks, busy_ticks: all_ticks.saturating_sub(idle), all_ticks };

@@ -18,6 +18,9 @@ pub const START_DEADLINE: Duration = Duration::from_secs(20);
 /// Longest time from SIGTERM to the end of the process that the server promises.
 pub const STOP_DEADLINE: Duration = Duration::from_secs(5);
 
+/// Environment variable that keeps the data directory of a failed test.
+pub const KEEP_VARIABLE: &str = "WHIPPET_TEST_KEEP";
+
 /// How a server is started.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
@@ -449,6 +452,11 @@ impl Drop for Server {
         running.join_readers();
         if std::thread::panicking() {
             eprintln!("last lines of the server:\n{}", last_lines(&self.log));
+            if std::env::var_os(KEEP_VARIABLE).is_some()
+                && let Some(directory) = self.directory.take()
+            {
+                eprintln!("kept: {}", directory.keep().display());
+            }
             return;
         }
         assert!(ended.is_none(), "the server ended by itself: {ended:?}\n{}", last_lines(&self.log));

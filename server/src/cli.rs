@@ -75,7 +75,7 @@ fn serve(arguments: &Arguments, started: Instant) -> ExitCode {
                 .write_all(document::effective(&raw).as_bytes())
                 .map_err(|error| format!("print the configuration: {error}")),
         ),
-        Ok(_) => ended(Err::<(), _>(started.elapsed().as_secs().to_string())),
+        Ok((config, _)) => ended(crate::serve::serve(&config, started)),
     }
 }
 

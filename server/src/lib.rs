@@ -8,4 +8,5 @@ pub mod bench;
 pub mod cli;
 pub mod config;
 pub mod logging;
+pub mod serve;
 pub mod signals;

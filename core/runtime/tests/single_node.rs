@@ -22,7 +22,7 @@ fn start(path: &Path, shards: u32) -> Runtime {
         replica_count: 1,
         shards,
         pin_threads: false,
-        engine: Engine::Portable,
+        engine: if shards == 2 { Engine::Portable } else { Engine::Auto },
         sync_interval: Duration::from_millis(100),
     };
     Runtime::start(settings, directory).expect("starts")

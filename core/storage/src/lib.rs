@@ -1,7 +1,8 @@
 //! What a shard's disk effects mean, and the two hosts that carry them out.
 //!
 //! A shard never touches a file. It emits [`StorageEffect`]s and is told their [`StorageCompletion`]s; the simulator, the
-//! portable host and the io_uring host all keep the same contract, and one conformance suite ([`conformance`]) checks it:
+//! portable host and the io_uring host all keep the same contract, and one conformance suite (`conformance`, with the feature
+//! `test-util`) checks it:
 //!
 //! - A ticket completes exactly once. Tickets may complete in any order.
 //! - A completed [`StorageOp::Write`] has been taken by the operating system: it survives SIGKILL of the process and is seen
@@ -15,16 +16,32 @@
 //!
 //! This crate knows no message, no group logic and no async runtime.
 
+#[cfg(feature = "test-util")]
+pub mod conformance;
 mod directory;
+mod disk;
 mod files;
 mod host;
+mod listing;
+#[cfg(feature = "test-util")]
+mod memory;
+mod order;
 mod portable;
+mod ring;
+mod stamp;
+mod task;
+mod uring;
 mod worker;
 
-pub use directory::{DataDirectory, DataDirectoryError, FORMAT_VERSION, Identity, PreviousStop, Space, is_missing};
+pub use directory::{DataDirectory, DataDirectoryError, PreviousStop, Space};
 pub use files::OPEN_FILES_MAX;
-pub use host::{Engine, EngineReport, Host, StorageHost};
+pub use host::{Engine, EngineReport, Host, HostSettings, StorageHost};
+pub use listing::is_missing;
+#[cfg(feature = "test-util")]
+pub use memory::{CompletionOrder, Crash, MemoryHost};
 pub use portable::PortableHost;
+pub use stamp::{FORMAT_VERSION, Identity};
+pub use uring::{UringHost, Writes};
 
 use bytes::Bytes;
 use std::fmt;
@@ -94,7 +111,11 @@ impl FileName {
 impl fmt::Display for GroupDirectory {
     /// The path relative to the data directory: `metadata`, or `partitions/<number>-<life>`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.number == 0 { f.write_str("metadata") } else { write!(f, "partitions/{:010}-{:010}", self.number, self.life) }
+        if self.number == 0 {
+            f.write_str("metadata")
+        } else {
+            write!(f, "partitions/{:010}-{:010}", self.number, self.life)
+        }
     }
 }
 

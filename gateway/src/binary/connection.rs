@@ -6,7 +6,8 @@ use super::{Body, FrameAnswer, error_answer, eviction};
 use crate::caller::{Caller, Numbers, Origin};
 use crate::connections::Connection;
 use crate::error::GatewayError;
-use crate::gateway::Gateway;
+use crate::gateway::{Committed, Gateway};
+use crate::ops::wrong;
 use bytes::BytesMut;
 use twox_hash::XxHash3_64;
 use whippet_metadata::command::{Command as MetadataCommand, Done};
@@ -66,7 +67,9 @@ impl BinaryConnection {
         if header.client == 0 {
             return self.failed(&header, ErrorCode::InvalidClientId);
         }
-        if header.request_checksum != 0 && header.request_checksum != u128::from(XxHash3_64::oneshot(&frame[FRAME_HEADER_SIZE..])) {
+        if header.request_checksum != 0
+            && header.request_checksum != u128::from(XxHash3_64::oneshot(&frame[FRAME_HEADER_SIZE..]))
+        {
             return self.failed(&header, ErrorCode::InvalidFormat);
         }
         match classify(header.operation, header.code) {
@@ -124,31 +127,27 @@ impl BinaryConnection {
     }
 
     fn refused(&mut self, header: &RequestHeader, error: &GatewayError) -> FrameAnswer {
-        tracing::debug!(operation = header.operation, code = error.code.code(), reason = %error.reason, "request refused");
+        tracing::debug!(
+            operation = header.operation,
+            code = error.code.code(),
+            reason = %error.reason,
+            "request refused"
+        );
         if error.code == ErrorCode::Unauthenticated {
             // The client table has forgotten the session: it must log in again.
             self.unbind(false);
-            return eviction(header.client, EvictionReason::NoSession, None);
         }
         self.failed(header, error.code)
     }
 
     /// Who may send this, or the answer for those who may not.
     fn admit(&self, header: &RequestHeader, command: Command, needs_login: bool) -> Result<Option<Bound>, FrameAnswer> {
-        let replicated = command.plane() != Plane::Local;
         let Some(bound) = self.bound else {
-            return match (needs_login, replicated) {
-                (false, _) => Ok(None),
-                (true, false) => Err(self.failed(header, ErrorCode::Unauthenticated)),
-                (true, true) => Err(eviction(header.client, EvictionReason::NoSession, None)),
-            };
+            return if needs_login { Err(self.failed(header, ErrorCode::Unauthenticated)) } else { Ok(None) };
         };
-        if replicated {
-            if header.client != bound.client || header.session > bound.session || header.session == 0 {
-                return Err(eviction(header.client, EvictionReason::NoSession, None));
-            }
-            if header.session < bound.session {
-                return Err(eviction(header.client, EvictionReason::SessionTooLow, None));
+        if command.plane() != Plane::Local {
+            if let Some(reason) = stranger(header, bound) {
+                return Err(eviction(header.client, reason, None));
             }
             if header.request == 0 {
                 return Err(self.failed(header, ErrorCode::InvalidCommand));
@@ -169,39 +168,49 @@ impl BinaryConnection {
         let (username, password) = match login.credentials {
             Ok(Credentials::Password { username, password }) => (username, password),
             // There are no tokens yet, so none is known.
-            Ok(Credentials::Token { .. }) => return eviction(client, EvictionReason::InvalidToken, None),
+            Ok(Credentials::Token { .. }) => return self.failed(header, ErrorCode::InvalidPersonalAccessToken),
             Err(_) => return eviction(client, EvictionReason::MalformedLogin, None),
         };
         let user = match self.gateway.verify_password(username, password).await {
             Ok(user) => user,
-            Err(error) if error.code == ErrorCode::InvalidCredentials => {
-                tracing::info!(peer = %self.connection.address(), "a login was refused: wrong user name or password");
-                return eviction(client, EvictionReason::InvalidCredentials, None);
+            Err(error) => {
+                if error.code == ErrorCode::InvalidCredentials {
+                    tracing::info!(peer = %self.connection.address(), "a login was refused: wrong user name or password");
+                }
+                return self.failed(header, error.code);
             }
-            Err(error) => return self.failed(header, error.code),
         };
-        if let Some(bound) = self.bound {
-            if bound.client == client && bound.user == user {
-                return self.logged_in(header, bound);
-            }
-            self.unbind(true);
+        if let Some(bound) = self.bound.filter(|bound| (bound.client, bound.user) == (client, user))
+            && self.is_alive(bound)
+        {
+            return self.logged_in(header, bound);
         }
         let numbers = Numbers { client, ..Numbers::default() };
-        match self.gateway.command(numbers, user, MetadataCommand::Register).await {
-            Ok(committed) => {
-                let Done::Registered { session } = committed.done else {
-                    return self.failed(header, ErrorCode::Error);
-                };
-                let bound = Bound { client, session, user };
-                self.bound = Some(bound);
-                self.connection.set_user(Some(user));
-                tracing::debug!(client = format!("{client:032x}"), session, sdk = login.sdk_name, version = login.sdk_version, "logged in");
-                self.logged_in(header, bound)
-            }
-            Err(error) if matches!(error.code, ErrorCode::InvalidClientId) => eviction(client, EvictionReason::SessionError, None),
-            Err(error) if matches!(error.code, ErrorCode::Unauthenticated) => eviction(client, EvictionReason::UserInactive, None),
-            Err(error) => self.failed(header, error.code),
+        let session = match self.gateway.command(numbers, user, MetadataCommand::Register).await {
+            Ok(Committed { done: Done::Registered { session } }) => session,
+            Ok(Committed { done }) => return self.failed(header, wrong(&done).code),
+            Err(error) => return self.failed(header, error.code),
+        };
+        // Only now: a login that fails leaves the one before as it was.
+        let before = self.bound.replace(Bound { client, session, user });
+        if let Some(before) = before.filter(|before| before.client != client) {
+            self.gateway.end_session(before.client, before.session);
         }
+        self.connection.set_user(Some(user));
+        tracing::debug!(
+            client = format_args!("{client:032x}"),
+            session,
+            sdk = login.sdk_name,
+            version = login.sdk_version,
+            "logged in"
+        );
+        self.logged_in(header, Bound { client, session, user })
+    }
+
+    /// Whether the client table still has the session; a full one forgets those that were not used for long.
+    fn is_alive(&self, bound: Bound) -> bool {
+        let known = self.gateway.metadata(|state| state.session(bound.client));
+        known.is_some_and(|known| known.session == bound.session)
     }
 
     fn logged_in(&self, header: &RequestHeader, bound: Bound) -> FrameAnswer {
@@ -210,16 +219,17 @@ impl BinaryConnection {
         body.with_op(bound.session).into_answer(header, self.commit().max(bound.session), self.now_us())
     }
 
+    /// A logout without a login does nothing, successfully.
     async fn logout(&mut self, header: &RequestHeader) -> FrameAnswer {
-        if let Some(bound) = self.bound
-            && header.client == bound.client
-        {
+        if let Some(bound) = self.bound {
+            if let Some(reason) = stranger(header, bound) {
+                return eviction(header.client, reason, None);
+            }
+            self.unbind(false);
             let numbers = Numbers { client: bound.client, session: bound.session, request: 0, checksum: 0 };
-            self.bound = None;
-            self.connection.set_user(None);
             if let Err(error) = self.gateway.command(numbers, bound.user, MetadataCommand::Logout).await {
-                // The session is gone for this connection in any case; the client table drops it in time.
-                tracing::debug!(%error, "a logout was not committed");
+                tracing::debug!(%error, "a logout was not committed; it is tried once more in the background");
+                self.gateway.end_session(bound.client, bound.session);
             }
         }
         Body::empty().into_answer(header, self.commit(), self.now_us())
@@ -236,8 +246,39 @@ impl BinaryConnection {
     }
 }
 
+/// Why a replicated request does not belong to the session of its connection, if it does not.
+fn stranger(header: &RequestHeader, bound: Bound) -> Option<EvictionReason> {
+    if header.client != bound.client || header.session == 0 || header.session > bound.session {
+        Some(EvictionReason::NoSession)
+    } else if header.session < bound.session {
+        Some(EvictionReason::SessionTooLow)
+    } else {
+        None
+    }
+}
+
 impl Drop for BinaryConnection {
     fn drop(&mut self) {
         self.unbind(true);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_must_name_the_session_of_its_connection() {
+        let bound = Bound { client: 7, session: 20, user: 0 };
+        let check = |client, session| {
+            let header =
+                RequestHeader { size: 256, client, request_checksum: 0, request: 1, operation: 128, session, code: 0 };
+            stranger(&header, bound)
+        };
+        assert_eq!(check(7, 20), None);
+        assert_eq!(check(8, 20), Some(EvictionReason::NoSession), "the client id of somebody else");
+        assert_eq!(check(7, 0), Some(EvictionReason::NoSession));
+        assert_eq!(check(7, 21), Some(EvictionReason::NoSession), "a session that was never given");
+        assert_eq!(check(7, 19), Some(EvictionReason::SessionTooLow), "the session before");
     }
 }

@@ -1,6 +1,9 @@
 //! Views as the wire has them. Cold path: the types of the protocol crate do the work.
 
-use crate::views::{ClientInfo, ClusterMetadata, ConsumerOffset, NodeView, PartitionView, Stats, StreamDetails, StreamView, TopicDetails, TopicView};
+use crate::views::{
+    ClientInfo, ClusterMetadata, ConsumerOffset, NodeView, PartitionView, Stats, StreamDetails, StreamView,
+    TopicDetails, TopicView,
+};
 use bytes::{BufMut, Bytes, BytesMut};
 use whippet_metadata::TopicOptions;
 use whippet_metadata::options::{Compression, TOPIC_OPTIONS};

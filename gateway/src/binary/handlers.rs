@@ -3,15 +3,18 @@
 use super::{Body, encode};
 use crate::caller::Caller;
 use crate::connections::Connection;
-use crate::error::GatewayError;
+use crate::error::{GatewayError, of_send_target};
 use crate::gateway::Gateway;
+use crate::ops::borrowed;
 use crate::views::{ConsumerRef, NodeView};
 use bytes::{BufMut, BytesMut};
 use whippet_metadata::TopicOptionsPatch;
 use whippet_metadata::options::Purpose;
 use whippet_protocol::frame::RESULT_OK;
 use whippet_protocol::limits::FRAME_HEADER_SIZE;
-use whippet_protocol::send::{ConsumerRef as WireConsumerRef, PollMessages, PollStart, SendMessages, consumer_key, poll_reply_head};
+use whippet_protocol::send::{
+    ConsumerRef as WireConsumerRef, PollMessages, PollStart, SendMessages, consumer_key, poll_reply_head,
+};
 use whippet_protocol::wire::{self, WireConsumer, WireOptions, identifier, name, requests};
 use whippet_protocol::{Command, ErrorCode};
 use whippet_shard::{Consumer, Strategy};
@@ -59,7 +62,10 @@ fn entries(options: &WireOptions) -> Result<Vec<(String, u8, Vec<u8>)>, ErrorCod
 
 fn topic_options(options: &WireOptions, purpose: Purpose) -> Result<TopicOptionsPatch, ErrorCode> {
     let entries = entries(options)?;
-    TopicOptionsPatch::from_entries(entries.iter().map(|(key, kind, value)| (key.as_str(), *kind, value.as_slice())), purpose)
+    TopicOptionsPatch::from_entries(
+        entries.iter().map(|(key, kind, value)| (key.as_str(), *kind, value.as_slice())),
+        purpose,
+    )
 }
 
 /// Streams have no options.
@@ -97,8 +103,12 @@ impl Request<'_> {
             }
             Command::SendMessages => self.send_messages().await,
             Command::PollMessages | Command::PollMessagesOnPrimary => self.poll_messages().await,
-            Command::GetConsumerOffset | Command::StoreConsumerOffset | Command::DeleteConsumerOffset => self.offsets().await,
-            Command::GetPollRouting | Command::GetConsumerOffsetRouting | Command::AttachConsumerSession => self.routing(),
+            Command::GetConsumerOffset | Command::StoreConsumerOffset | Command::DeleteConsumerOffset => {
+                self.offsets().await
+            }
+            Command::GetPollRouting | Command::GetConsumerOffsetRouting | Command::AttachConsumerSession => {
+                self.routing()
+            }
             Command::GetStream
             | Command::GetStreams
             | Command::CreateStream
@@ -128,11 +138,7 @@ impl Request<'_> {
         let body = &frame[FRAME_HEADER_SIZE..];
         let send = SendMessages::parse(body)?;
         let (count, batch) = (send.count, FRAME_HEADER_SIZE + send.batch_start..frame.len());
-        let target = gateway.target(send.stream, send.topic, send.partitioning).map_err(|code| match code {
-            // The protocol answers an unresolvable target of a send with one number.
-            ErrorCode::StreamIdNotFound | ErrorCode::TopicIdNotFound | ErrorCode::PartitionNotFound => ErrorCode::ResourceNotFound,
-            other => other,
-        })?;
+        let target = gateway.target(send.stream, send.topic, send.partitioning).map_err(of_send_target)?;
         whippet_protocol::batch::verify(&frame[batch.clone()], count)?;
         let sent = gateway.append(&caller, target, frame, batch, count).await?;
         Ok(Body::new(24, |out| {
@@ -170,13 +176,17 @@ impl Request<'_> {
     }
 
     async fn offsets(self) -> Answer {
-        use requests::consumer_offsets::{DeleteConsumerOffsetRequest, GetConsumerOffsetRequest, StoreConsumerOffsetRequest};
+        use requests::consumer_offsets::{
+            DeleteConsumerOffsetRequest, GetConsumerOffsetRequest, StoreConsumerOffsetRequest,
+        };
         let (gateway, caller) = (self.gateway, &self.caller);
         match self.command {
             Command::GetConsumerOffset => {
                 let asked: GetConsumerOffsetRequest = wire::decode(self.body())?;
                 let (stream, topic) = (identifier(&asked.stream_id), identifier(&asked.topic_id));
-                let found = gateway.get_consumer_offset(caller, &consumer(&asked.consumer)?, &stream, &topic, asked.partition_id).await?;
+                let found = gateway
+                    .get_consumer_offset(caller, &consumer(&asked.consumer)?, &stream, &topic, asked.partition_id)
+                    .await?;
                 Ok(Body::new(20, |out| {
                     if let Some(found) = found {
                         encode::offset(out, &found);
@@ -187,15 +197,20 @@ impl Request<'_> {
                 let asked: StoreConsumerOffsetRequest = wire::decode(self.body())?;
                 let (stream, topic) = (identifier(&asked.stream_id), identifier(&asked.topic_id));
                 let consumer = consumer(&asked.consumer)?;
-                gateway.store_consumer_offset(caller, &consumer, &stream, &topic, asked.partition_id, asked.offset).await?;
+                gateway
+                    .store_consumer_offset(caller, &consumer, &stream, &topic, asked.partition_id, asked.offset)
+                    .await?;
                 Ok(done())
             }
-            _ => {
+            Command::DeleteConsumerOffset => {
                 let asked: DeleteConsumerOffsetRequest = wire::decode(self.body())?;
                 let (stream, topic) = (identifier(&asked.stream_id), identifier(&asked.topic_id));
-                gateway.delete_consumer_offset(caller, &consumer(&asked.consumer)?, &stream, &topic, asked.partition_id).await?;
+                gateway
+                    .delete_consumer_offset(caller, &consumer(&asked.consumer)?, &stream, &topic, asked.partition_id)
+                    .await?;
                 Ok(done())
             }
+            _ => Err(ErrorCode::FeatureUnavailable.into()),
         }
     }
 
@@ -205,7 +220,8 @@ impl Request<'_> {
         let commit = self.gateway.runtime().commit_number();
         match self.command {
             Command::AttachConsumerSession => {
-                let asked: requests::system::attach_consumer_session::AttachConsumerSessionRequest = wire::decode(self.body())?;
+                let asked: requests::system::attach_consumer_session::AttachConsumerSessionRequest =
+                    wire::decode(self.body())?;
                 let known = self.gateway.metadata(|state| state.session(asked.client_id));
                 match known {
                     Some(known) if known.session == asked.session && known.user == self.caller.user => {}
@@ -226,16 +242,15 @@ impl Request<'_> {
                     return Err(ErrorCode::ConsumerGroupPartitionNotOwned.into());
                 }
             }
-            _ => {
+            Command::GetConsumerOffsetRouting => {
                 let asked: requests::consumer_offsets::GetConsumerOffsetRequest = wire::decode(self.body())?;
                 let (stream, topic) = (identifier(&asked.stream_id), identifier(&asked.topic_id));
-                if self.gateway.metadata(|state| state.topic(&stream, &topic).map(|_| ())).is_err() {
-                    return Err(self.gateway.metadata(|state| state.topic(&stream, &topic).err()).unwrap_or(ErrorCode::TopicIdNotFound).into());
-                }
+                self.gateway.source(borrowed(&stream), borrowed(&topic), asked.partition_id)?;
                 if matches!(consumer(&asked.consumer)?, ConsumerRef::Group(_)) {
                     return Err(ErrorCode::ConsumerGroupPartitionNotOwned.into());
                 }
             }
+            _ => return Err(ErrorCode::FeatureUnavailable.into()),
         }
         let cluster = self.gateway.cluster_metadata();
         let here: &NodeView = cluster.nodes.first().ok_or(ErrorCode::FeatureUnavailable)?;
@@ -248,7 +263,9 @@ impl Request<'_> {
     }
 
     async fn streams(self) -> Answer {
-        use requests::streams::{CreateStreamRequest, DeleteStreamRequest, GetStreamRequest, PurgeStreamRequest, UpdateStreamRequest};
+        use requests::streams::{
+            CreateStreamRequest, DeleteStreamRequest, GetStreamRequest, PurgeStreamRequest, UpdateStreamRequest,
+        };
         let (gateway, caller) = (self.gateway, &self.caller);
         match self.command {
             Command::GetStream => {
@@ -285,22 +302,27 @@ impl Request<'_> {
                 gateway.delete_stream(caller, identifier(&asked.stream_id)).await?;
                 Ok(done())
             }
-            _ => {
+            Command::PurgeStream => {
                 let asked: PurgeStreamRequest = wire::decode(self.body())?;
                 gateway.purge_stream(caller, identifier(&asked.stream_id)).await?;
                 Ok(done())
             }
+            _ => Err(ErrorCode::FeatureUnavailable.into()),
         }
     }
 
     async fn topics(self) -> Answer {
         use requests::partitions::{CreatePartitionsRequest, DeletePartitionsRequest};
-        use requests::topics::{CreateTopicRequest, DeleteTopicRequest, GetTopicRequest, GetTopicsRequest, PurgeTopicRequest, UpdateTopicRequest};
+        use requests::topics::{
+            CreateTopicRequest, DeleteTopicRequest, GetTopicRequest, GetTopicsRequest, PurgeTopicRequest,
+            UpdateTopicRequest,
+        };
         let (gateway, caller) = (self.gateway, &self.caller);
         match self.command {
             Command::GetTopic => {
                 let asked: GetTopicRequest = wire::decode(self.body())?;
-                let found = gateway.get_topic(caller, &identifier(&asked.stream_id), &identifier(&asked.topic_id)).await?;
+                let found =
+                    gateway.get_topic(caller, &identifier(&asked.stream_id), &identifier(&asked.topic_id)).await?;
                 Ok(Body::new(512, |out| {
                     if let Some(found) = found {
                         encode::topic_details(out, &found);
@@ -316,7 +338,8 @@ impl Request<'_> {
                 let asked: CreateTopicRequest = wire::decode(self.body())?;
                 let options = topic_options(&asked.options, Purpose::Create)?;
                 let stream = identifier(&asked.stream_id);
-                let details = gateway.create_topic(caller, stream, name(&asked.name), asked.partitions_count, options).await?;
+                let details =
+                    gateway.create_topic(caller, stream, name(&asked.name), asked.partitions_count, options).await?;
                 Ok(Body::new(512, |out| {
                     out.put_slice(&RESULT_OK);
                     encode::topic_details(out, &details);
@@ -345,12 +368,13 @@ impl Request<'_> {
                 gateway.create_partitions(caller, stream, topic, asked.partitions_count).await?;
                 Ok(done())
             }
-            _ => {
+            Command::DeletePartitions => {
                 let asked: DeletePartitionsRequest = wire::decode(self.body())?;
                 let (stream, topic) = (identifier(&asked.stream_id), identifier(&asked.topic_id));
                 gateway.delete_partitions(caller, stream, topic, asked.partitions_count).await?;
                 Ok(done())
             }
+            _ => Err(ErrorCode::FeatureUnavailable.into()),
         }
     }
 
@@ -391,11 +415,12 @@ impl Request<'_> {
                     }
                 }))
             }
-            _ => {
+            Command::GetClients => {
                 self.nothing_behind()?;
                 let clients = gateway.clients(caller)?;
                 Ok(Body::new(64 * clients.len(), |out| clients.iter().for_each(|info| encode::client(out, info))))
             }
+            _ => Err(ErrorCode::FeatureUnavailable.into()),
         }
     }
 }

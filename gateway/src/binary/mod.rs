@@ -8,10 +8,16 @@ mod table;
 pub use connection::BinaryConnection;
 pub use table::{Offered, Row, TABLE};
 
+use crate::error::{OnTheWire, on_the_wire};
 use bytes::{BufMut, Bytes, BytesMut};
 use whippet_protocol::ErrorCode;
-use whippet_protocol::frame::{EvictionReason, ReplyFields, RequestHeader, encode_eviction, encode_reply, result_error};
+use whippet_protocol::frame::{
+    EvictionReason, ReplyFields, RequestHeader, encode_eviction, encode_reply, result_error,
+};
 use whippet_protocol::limits::FRAME_HEADER_SIZE;
+
+/// Bytes of a result section that reports one failure.
+const RESULT_ERROR_SIZE: usize = 12;
 
 /// What goes back for a frame, ready for a vectored write: `head`, then `chunks`.
 #[derive(Debug)]
@@ -66,13 +72,16 @@ impl Body {
     }
 }
 
-/// A reply that carries an error, where its operation carries errors.
+/// The answer to a request that was refused.
 fn error_answer(request: &RequestHeader, code: ErrorCode, commit: u64, timestamp: u64) -> FrameAnswer {
-    let mut head = BytesMut::with_capacity(FRAME_HEADER_SIZE + 12);
-    let framed = crate::error::goes_into_result_section(request.operation, code);
-    let (body_len, status) = if framed { (12, 0) } else { (0, code.code()) };
+    let (body_len, status) = match on_the_wire(request.operation, code) {
+        OnTheWire::Eviction(reason) => return eviction(request.client, reason, None),
+        OnTheWire::Status(code) => (0, code.code()),
+        OnTheWire::ResultSection(_) => (RESULT_ERROR_SIZE, 0),
+    };
+    let mut head = BytesMut::with_capacity(FRAME_HEADER_SIZE + body_len);
     head.put_slice(&encode_reply(request, &ReplyFields { body_len, status, op: 0, commit, timestamp }));
-    if framed {
+    if body_len != 0 {
         head.put_slice(&result_error(code.code()));
     }
     FrameAnswer { head, chunks: Vec::new(), close: false }

@@ -24,14 +24,15 @@ pub(crate) struct Target {
     pub(crate) durability: Durability,
 }
 
-fn borrowed(identifier: &Identifier) -> IdentifierRef<'_> {
+/// An identifier as the hot path takes it.
+pub(crate) fn borrowed(identifier: &Identifier) -> IdentifierRef<'_> {
     match identifier {
         Identifier::Id(id) => IdentifierRef::Id(*id),
         Identifier::Name(name) => IdentifierRef::Name(name.as_str()),
     }
 }
 
-/// Owned only when it is a name.
+/// An identifier as look-ups take it. Allocates only for a name.
 fn owned(identifier: IdentifierRef<'_>) -> Result<Identifier, ErrorCode> {
     match identifier {
         IdentifierRef::Id(id) => Ok(Identifier::Id(id)),
@@ -39,7 +40,12 @@ fn owned(identifier: IdentifierRef<'_>) -> Result<Identifier, ErrorCode> {
     }
 }
 
-fn locate(state: &MetadataState, stream: &Identifier, topic: &Identifier, choose: impl FnOnce(u32, u64) -> Option<u32>) -> Result<Target, ErrorCode> {
+fn locate(
+    state: &MetadataState,
+    stream: &Identifier,
+    topic: &Identifier,
+    choose: impl FnOnce(u32, u64) -> Option<u32>,
+) -> Result<Target, ErrorCode> {
     let (stream, topic) = state.topic(stream, topic)?;
     let count = topic.partitions.len() as u32;
     let first = topic.partitions.first().map_or(0, |partition| partition.group.number);
@@ -79,7 +85,12 @@ impl Gateway {
     ///
     /// # Errors
     /// 1009, 2010, 3007.
-    pub(crate) fn source(&self, stream: IdentifierRef<'_>, topic: IdentifierRef<'_>, partition: Option<u32>) -> Result<Target, ErrorCode> {
+    pub(crate) fn source(
+        &self,
+        stream: IdentifierRef<'_>,
+        topic: IdentifierRef<'_>,
+        partition: Option<u32>,
+    ) -> Result<Target, ErrorCode> {
         let (stream, topic) = (owned(stream)?, owned(topic)?);
         self.metadata(|state| locate(state, &stream, &topic, |_, _| Some(partition.unwrap_or(0))))
     }
@@ -117,9 +128,13 @@ impl Gateway {
             Partitioning::Balanced => PartitioningRef::Balanced,
             Partitioning::Partition(id) => PartitioningRef::Partition(*id),
             Partitioning::Key(key) if (1..=255).contains(&key.len()) => PartitioningRef::Key(key),
-            Partitioning::Key(_) => return Err(GatewayError::because(ErrorCode::InvalidKeyValueLength, "a key has 1 to 255 bytes")),
+            Partitioning::Key(_) => {
+                return Err(GatewayError::because(ErrorCode::InvalidKeyValueLength, "a key has 1 to 255 bytes"));
+            }
         };
-        let target = self.target(borrowed(&stream), borrowed(&topic), partitioning).map_err(|code| missing(code, &stream, &topic))?;
+        let target = self
+            .target(borrowed(&stream), borrowed(&topic), partitioning)
+            .map_err(|code| missing(code, &stream, &topic))?;
         whippet_protocol::batch::verify(&buffer[batch.clone()], count)?;
         self.append(caller, target, buffer, batch, count).await
     }
@@ -151,7 +166,8 @@ impl Gateway {
     ) -> Result<PollResult, GatewayError> {
         let identity = if auto_commit { self.identity(caller) } else { whippet_shard::Identity::default() };
         let max_bytes = POLL_REPLY_MAX as u32;
-        let request = Request::Poll { group: target.group, consumer, strategy, count, max_bytes, auto_commit, identity };
+        let request =
+            Request::Poll { group: target.group, consumer, strategy, count, max_bytes, auto_commit, identity };
         match self.call(request).await? {
             Reply::Polled(polled) => Ok(PollResult {
                 partition_id: target.partition_id,

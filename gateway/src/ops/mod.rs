@@ -7,7 +7,8 @@ mod streams;
 mod system;
 mod topics;
 
-pub(crate) use messages::Target;
+pub(crate) use messages::{Target, borrowed};
+pub(crate) use streams::wrong;
 
 use crate::error::GatewayError;
 use crate::gateway::Gateway;
@@ -24,7 +25,10 @@ impl Gateway {
     /// Numbers of partitions; those that are gone meanwhile count as empty.
     pub(crate) async fn partition_stats(&self, groups: &[GroupId]) -> Result<Vec<PartitionStats>, GatewayError> {
         let stats = self.runtime().stats(groups).await?;
-        Ok(stats.into_iter().map(|stats| stats.unwrap_or(PartitionStats { segments: 1, ..PartitionStats::default() })).collect())
+        Ok(stats
+            .into_iter()
+            .map(|stats| stats.unwrap_or(PartitionStats { segments: 1, ..PartitionStats::default() }))
+            .collect())
     }
 }
 

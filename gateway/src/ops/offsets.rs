@@ -1,21 +1,14 @@
 //! Stored offsets of consumers.
 
-use super::messages::missing;
+use super::messages::{borrowed, missing};
 use crate::caller::Caller;
 use crate::error::GatewayError;
 use crate::gateway::{Gateway, unexpected};
 use crate::ops::Target;
 use crate::views::{ConsumerOffset, ConsumerRef};
-use whippet_protocol::send::{IdentifierRef, consumer_key};
+use whippet_protocol::send::consumer_key;
 use whippet_protocol::{ErrorCode, Identifier};
 use whippet_shard::{Consumer, Reply, Request};
-
-fn borrowed(identifier: &Identifier) -> IdentifierRef<'_> {
-    match identifier {
-        Identifier::Id(id) => IdentifierRef::Id(*id),
-        Identifier::Name(name) => IdentifierRef::Name(name.as_str()),
-    }
-}
 
 impl Gateway {
     fn position(

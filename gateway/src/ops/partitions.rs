@@ -20,7 +20,13 @@ impl Gateway {
     ///
     /// # Errors
     /// 1009, 2010, 2015 for a count that is not 1 to 1000, 3013 when there would be too many.
-    pub async fn create_partitions(&self, caller: &Caller, stream: Identifier, topic: Identifier, count: u32) -> Result<(), GatewayError> {
+    pub async fn create_partitions(
+        &self,
+        caller: &Caller,
+        stream: Identifier,
+        topic: Identifier,
+        count: u32,
+    ) -> Result<(), GatewayError> {
         check(count)?;
         self.propose(caller, Command::CreatePartitions { stream, topic, count }).await?;
         Ok(())
@@ -30,7 +36,13 @@ impl Gateway {
     ///
     /// # Errors
     /// 1009, 2010, 2015 for a count that is not 1 to 1000, 2019 for more than there are.
-    pub async fn delete_partitions(&self, caller: &Caller, stream: Identifier, topic: Identifier, count: u32) -> Result<(), GatewayError> {
+    pub async fn delete_partitions(
+        &self,
+        caller: &Caller,
+        stream: Identifier,
+        topic: Identifier,
+        count: u32,
+    ) -> Result<(), GatewayError> {
         check(count)?;
         self.propose(caller, Command::DeletePartitions { stream, topic, count }).await?;
         Ok(())

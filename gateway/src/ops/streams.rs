@@ -2,7 +2,7 @@
 
 use super::{groups_of, topic_view};
 use crate::caller::Caller;
-use crate::error::GatewayError;
+use crate::error::{GatewayError, after_commit};
 use crate::gateway::{Gateway, unexpected};
 use crate::views::{StreamDetails, StreamView};
 use whippet_metadata::Stream;
@@ -55,8 +55,14 @@ impl Gateway {
     ///
     /// # Errors
     /// 58 when the server is too busy.
-    pub async fn get_stream(&self, _caller: &Caller, stream: &Identifier) -> Result<Option<StreamDetails>, GatewayError> {
-        let Some((mut view, topics)) = self.metadata(|state| state.stream(stream).ok().map(parts)) else { return Ok(None) };
+    pub async fn get_stream(
+        &self,
+        _caller: &Caller,
+        stream: &Identifier,
+    ) -> Result<Option<StreamDetails>, GatewayError> {
+        let Some((mut view, topics)) = self.metadata(|state| state.stream(stream).ok().map(parts)) else {
+            return Ok(None);
+        };
         let groups: Vec<GroupId> = topics.iter().flat_map(groups_of).collect();
         let stats = self.partition_stats(&groups).await?;
         let mut rest = stats.as_slice();
@@ -108,7 +114,7 @@ impl Gateway {
     /// Empties all partitions of a stream.
     ///
     /// # Errors
-    /// 1009.
+    /// 1009; 57 when the purge is committed and some partition does not say in time that it is empty.
     pub async fn purge_stream(&self, caller: &Caller, stream: Identifier) -> Result<(), GatewayError> {
         let done = self.propose(caller, Command::PurgeStream { stream }).await?.done;
         self.purge_groups(done).await
@@ -126,8 +132,8 @@ impl Gateway {
             match purged {
                 // A partition that was deleted meanwhile is empty too.
                 Ok(Reply::Done) | Err(GatewayError { code: ErrorCode::PartitionNotFound, .. }) => {}
-                Ok(other) => return Err(unexpected(&other)),
-                Err(error) => return Err(error),
+                Ok(other) => return Err(after_commit(unexpected(&other))),
+                Err(error) => return Err(after_commit(error)),
             }
         }
         Ok(())

@@ -15,10 +15,12 @@ impl Gateway {
     pub async fn stats(&self, _caller: &Caller) -> Result<Stats, GatewayError> {
         let (streams_count, topics_count, groups) = self.metadata(|state| {
             let topics = state.streams().map(|stream| stream.topics.len() as u32).sum::<u32>();
-            let groups: Vec<GroupId> = state.streams().flat_map(|stream| stream.topics.values().flat_map(groups_of)).collect();
+            let groups: Vec<GroupId> =
+                state.streams().flat_map(|stream| stream.topics.values().flat_map(groups_of)).collect();
             (state.streams().len() as u32, topics, groups)
         });
-        let mut stats = Stats { streams_count, topics_count, partitions_count: groups.len() as u32, ..Stats::default() };
+        let mut stats =
+            Stats { streams_count, topics_count, partitions_count: groups.len() as u32, ..Stats::default() };
         for partition in self.partition_stats(&groups).await? {
             stats.messages_size_bytes += partition.size_bytes;
             stats.messages_count += partition.messages;
@@ -41,6 +43,11 @@ impl Gateway {
             status,
         };
         ClusterMetadata { name: settings.cluster_name.clone(), nodes: vec![node] }
+    }
+
+    /// Number of connections of all transports.
+    pub fn clients_count(&self) -> usize {
+        self.connections().count()
     }
 
     /// All connections, by number.

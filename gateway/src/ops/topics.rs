@@ -3,7 +3,7 @@
 use super::streams::{named, wrong};
 use super::{groups_of, partition_views, topic_view};
 use crate::caller::Caller;
-use crate::error::GatewayError;
+use crate::error::{GatewayError, after_commit};
 use crate::gateway::Gateway;
 use crate::views::{TopicDetails, TopicView};
 use whippet_metadata::TopicOptionsPatch;
@@ -32,7 +32,12 @@ impl Gateway {
     ///
     /// # Errors
     /// 58 when the server is too busy.
-    pub async fn get_topic(&self, _caller: &Caller, stream: &Identifier, topic: &Identifier) -> Result<Option<TopicDetails>, GatewayError> {
+    pub async fn get_topic(
+        &self,
+        _caller: &Caller,
+        stream: &Identifier,
+        topic: &Identifier,
+    ) -> Result<Option<TopicDetails>, GatewayError> {
         match self.metadata(|state| state.topic(stream, topic).ok().map(|(_, topic)| topic.clone())) {
             Some(topic) => self.details(&topic).await.map(Some),
             None => Ok(None),
@@ -43,7 +48,7 @@ impl Gateway {
     ///
     /// # Errors
     /// 1009, 2013 when the name is used, 2021 when there are as many as there may be, 2015 for more than 1000 partitions,
-    /// 1019 and 4042 for options that do not go together.
+    /// 1019 and 4042 for options that do not go together; 57 when it is created and its partitions do not answer in time.
     pub async fn create_topic(
         &self,
         caller: &Caller,
@@ -53,14 +58,16 @@ impl Gateway {
         options: TopicOptionsPatch,
     ) -> Result<TopicDetails, GatewayError> {
         if partitions > PARTITIONS_PER_REQUEST_MAX {
-            let reason = format!("{partitions} partitions are more than {PARTITIONS_PER_REQUEST_MAX}; create the others afterwards");
+            let reason = format!(
+                "{partitions} partitions are more than {PARTITIONS_PER_REQUEST_MAX}; create the others afterwards"
+            );
             return Err(GatewayError::because(ErrorCode::TooManyPartitions, reason));
         }
         let options = options.for_creation(&self.settings().topic_defaults, partitions)?;
         let text = name.clone();
         let command = Command::CreateTopic { stream, name, partitions, options };
         match self.propose(caller, command).await.map_err(|error| named(error, &text))?.done {
-            Done::TopicCreated { topic, .. } => self.details(&topic).await,
+            Done::TopicCreated { topic, .. } => self.details(&topic).await.map_err(after_commit),
             other => Err(wrong(&other)),
         }
     }
@@ -78,7 +85,9 @@ impl Gateway {
         options: TopicOptionsPatch,
     ) -> Result<(), GatewayError> {
         let text = name.clone();
-        self.propose(caller, Command::UpdateTopic { stream, topic, name, options }).await.map_err(|error| named(error, &text))?;
+        self.propose(caller, Command::UpdateTopic { stream, topic, name, options })
+            .await
+            .map_err(|error| named(error, &text))?;
         Ok(())
     }
 
@@ -86,7 +95,12 @@ impl Gateway {
     ///
     /// # Errors
     /// 1009, 2010.
-    pub async fn delete_topic(&self, caller: &Caller, stream: Identifier, topic: Identifier) -> Result<(), GatewayError> {
+    pub async fn delete_topic(
+        &self,
+        caller: &Caller,
+        stream: Identifier,
+        topic: Identifier,
+    ) -> Result<(), GatewayError> {
         self.propose(caller, Command::DeleteTopic { stream, topic }).await?;
         Ok(())
     }
@@ -94,8 +108,13 @@ impl Gateway {
     /// Empties all partitions of a topic.
     ///
     /// # Errors
-    /// 1009, 2010.
-    pub async fn purge_topic(&self, caller: &Caller, stream: Identifier, topic: Identifier) -> Result<(), GatewayError> {
+    /// 1009, 2010; 57 when the purge is committed and some partition does not say in time that it is empty.
+    pub async fn purge_topic(
+        &self,
+        caller: &Caller,
+        stream: Identifier,
+        topic: Identifier,
+    ) -> Result<(), GatewayError> {
         let done = self.propose(caller, Command::PurgeTopic { stream, topic }).await?.done;
         self.purge_groups(done).await
     }

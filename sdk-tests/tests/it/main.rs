@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `WHIPPET_BINARY` | the binary to test; without it the package `whippet` is built |
 //! | `WHIPPET_TEST_PROFILE` | cargo profile of that build, `release` by default |
+//! | `WHIPPET_TEST_KEEP` | keep the data directory of a failed test and print where it is |
 //! | `WHIPPET_KILL_ROUNDS`, `WHIPPET_KILL_SEED` | rounds of `kill -9` (8 by default, 100 by hand) and the seed that repeats a run |
 //! | `WHIPPET_TAIL_ALL` | damage every byte of the last two records instead of a selection (takes minutes) |
 //! | `IGGY_CLI` | the official command-line client; `install-cli.sh` installs it into `target/cli` |

@@ -1,153 +1,106 @@
 //! One connection: frames in, answers out, one at a time.
 
+use crate::answers;
+use crate::frames::{Frames, Patience, ReadError};
 use crate::listener::TcpSettings;
-use bytes::{BufMut, Bytes, BytesMut};
-use std::io::{self, IoSlice};
+use bytes::BytesMut;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout, timeout_at};
-use whippet_gateway::binary::{BinaryConnection, FrameAnswer};
+use tokio::time::{sleep, timeout};
+use whippet_gateway::binary::BinaryConnection;
 use whippet_gateway::{Connection, Gateway};
 use whippet_protocol::frame::RequestHeader;
-use whippet_protocol::limits::FRAME_HEADER_SIZE;
 use whippet_runtime::RuntimeHandle;
 
-/// Bytes that are set aside at once for a frame that was announced and has not come.
-const STEP: usize = 1024 * 1024;
-/// Below this average size pieces are copied together: one large write costs less than many small pieces.
-const PIECE_MIN: usize = 4096;
-/// Pieces of one system call, as the kernel allows.
-const PIECES_MAX: usize = 1024;
+/// How long telling the peer that the connection ends may take.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Why a connection ends.
+#[derive(Debug, thiserror::Error)]
 enum End {
-    /// The peer closed it between two frames, or the server stops.
-    Quiet,
-    /// It broke, or the peer did not keep to the protocol or to a deadline.
-    Because(String),
-}
-
-impl From<io::Error> for End {
-    fn from(error: io::Error) -> End {
-        End::Because(error.to_string())
-    }
+    /// The gateway wants it, or the server stops.
+    #[error("it is not needed any more")]
+    Wanted,
+    /// A stopping server does not wait for this request any more.
+    #[error("the server stopped before the request was answered")]
+    CutOff,
+    /// No next frame.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// An answer could not be written.
+    #[error(transparent)]
+    Write(#[from] answers::WriteError),
 }
 
 /// Serves a connection until it ends.
-pub(crate) async fn serve(mut socket: TcpStream, gateway: Gateway, registered: Connection, runtime: &RuntimeHandle, settings: TcpSettings) {
+pub(crate) async fn serve(
+    mut socket: TcpStream,
+    gateway: Gateway,
+    registered: Connection,
+    runtime: &RuntimeHandle,
+    settings: TcpSettings,
+) {
     let peer = registered.address();
-    let mut connection = BinaryConnection::new(gateway, registered);
+    let connection = BinaryConnection::new(gateway, registered);
+    match exchange(&mut socket, connection, runtime, settings).await {
+        End::Wanted | End::Read(ReadError::Closed) => {}
+        end => tracing::debug!(%peer, reason = %end, "a TCP connection ended"),
+    }
+    let _ = timeout(FAREWELL, socket.shutdown()).await;
+}
+
+async fn exchange(
+    socket: &mut TcpStream,
+    mut connection: BinaryConnection,
+    runtime: &RuntimeHandle,
+    settings: TcpSettings,
+) -> End {
+    let mut frames = Frames::default();
     let mut stopping = std::pin::pin!(runtime.stopping());
-    loop {
-        // Only between two frames does a stop end the connection: a request that was read is answered.
-        let frame = tokio::select! {
+    let stopped = runtime.stopping();
+    let mut cut_off = std::pin::pin!(async {
+        stopped.await;
+        sleep(settings.stop_timeout).await;
+    });
+    // A stop ends the connection between two frames: a request that was read whole is answered first. The check is for
+    // peers whose next frame is always there already.
+    while !runtime.is_stopping() {
+        let patience = match connection.is_logged_in() {
+            true => Patience::FromFirstByte(settings.frame_timeout),
+            false => Patience::FromNow(settings.login_timeout),
+        };
+        let next = tokio::select! {
             biased;
-            frame = read_frame(&mut socket, &connection, settings) => frame,
-            () = stopping.as_mut() => Err(End::Quiet),
+            next = frames.next(socket, connection.frame_size_max(), patience) => next,
+            () = stopping.as_mut() => return End::Wanted,
         };
-        let result = match frame {
-            Ok((header, frame)) => {
-                let answer = connection.handle_frame(header, frame).await;
-                let close = answer.close;
-                write_answer(&mut socket, answer, settings.write_timeout).await.map(|()| close)
-            }
-            Err(end) => Err(end),
+        let (header, frame) = match next {
+            Ok(next) => next,
+            Err(error) => return error.into(),
         };
-        match result {
-            Ok(false) => {}
-            Ok(true) | Err(End::Quiet) => break,
-            Err(End::Because(reason)) => {
-                tracing::debug!(%peer, reason, "a TCP connection ended");
-                break;
-            }
+        let answered = tokio::select! {
+            biased;
+            answered = answer(&mut connection, socket, header, frame, settings.write_timeout) => answered,
+            () = cut_off.as_mut() => Err(End::CutOff),
+        };
+        if let Err(end) = answered {
+            return end;
         }
     }
-    let _ = timeout(Duration::from_secs(1), socket.shutdown()).await;
+    End::Wanted
 }
 
-/// Reads the next frame, header included, into one buffer.
-async fn read_frame(socket: &mut TcpStream, connection: &BinaryConnection, settings: TcpSettings) -> Result<(RequestHeader, BytesMut), End> {
-    let logged_in = connection.is_logged_in();
-    let first_byte = async {
-        socket.readable().await?;
-        Ok::<_, io::Error>(())
-    };
-    let started = Instant::now();
-    if logged_in {
-        first_byte.await?;
-    } else {
-        timeout_at(started + settings.login_timeout, first_byte).await.map_err(|_| End::Because("nothing came in time to log in".into()))??;
-    }
-    let deadline = if logged_in { Instant::now() + settings.frame_timeout } else { started + settings.login_timeout };
-    let read = async {
-        let mut head = [0u8; FRAME_HEADER_SIZE];
-        let mut have = 0;
-        while have < FRAME_HEADER_SIZE {
-            match socket.read(&mut head[have..]).await? {
-                0 if have == 0 => return Err(End::Quiet),
-                0 => return Err(End::Because("the peer closed within a frame header".into())),
-                read => have += read,
-            }
-        }
-        let header = RequestHeader::parse(&head, connection.frame_size_max()).map_err(|error| End::Because(error.to_string()))?;
-        let size = header.size as usize;
-        let mut frame = BytesMut::with_capacity(size.min(STEP));
-        frame.put_slice(&head);
-        while frame.len() < size {
-            let missing = size - frame.len();
-            if frame.capacity() == frame.len() {
-                // Double what has come, in steps, up to what is missing.
-                frame.reserve(missing.min(frame.len().max(STEP)));
-            }
-            if socket.read_buf(&mut (&mut frame).limit(missing)).await? == 0 {
-                return Err(End::Because("the peer closed within a frame".into()));
-            }
-        }
-        Ok((header, frame))
-    };
-    match timeout_at(deadline, read).await {
-        Ok(read) => read,
-        Err(_) => Err(End::Because("a frame did not come to its end in time".into())),
-    }
-}
-
-/// Writes an answer. The deadline starts anew whenever the peer has taken something.
-async fn write_answer(socket: &mut TcpStream, answer: FrameAnswer, wait: Duration) -> Result<(), End> {
-    let FrameAnswer { head, chunks, .. } = answer;
-    let total: usize = chunks.iter().map(Bytes::len).sum();
-    if chunks.is_empty() || total / chunks.len() < PIECE_MIN {
-        let mut whole = head;
-        whole.reserve(total);
-        for chunk in &chunks {
-            whole.put_slice(chunk);
-        }
-        return write_pieces(socket, &mut [IoSlice::new(&whole)], wait).await;
-    }
-    let mut pieces: Vec<IoSlice<'_>> = std::iter::once(IoSlice::new(&head)).chain(chunks.iter().map(|chunk| IoSlice::new(chunk))).collect();
-    write_pieces(socket, &mut pieces, wait).await
-}
-
-async fn write_pieces(socket: &mut TcpStream, pieces: &mut [IoSlice<'_>], wait: Duration) -> Result<(), End> {
-    let mut rest = pieces;
-    while !rest.is_empty() {
-        let count = rest.len().min(PIECES_MAX);
-        // The socket usually takes it at once: no timer is set then.
-        let written = match socket.try_write_vectored(&rest[..count]) {
-            Ok(written) => written,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                match timeout(wait, socket.writable()).await {
-                    Ok(ready) => ready?,
-                    Err(_) => return Err(End::Because("the peer takes no answers".into())),
-                }
-                continue;
-            }
-            Err(error) => return Err(error.into()),
-        };
-        if written == 0 {
-            return Err(End::Because("the peer takes no answers".into()));
-        }
-        IoSlice::advance_slices(&mut rest, written);
-    }
-    Ok(())
+/// Has a frame answered, and writes the answer.
+async fn answer(
+    connection: &mut BinaryConnection,
+    socket: &TcpStream,
+    header: RequestHeader,
+    frame: BytesMut,
+    write_timeout: Duration,
+) -> Result<(), End> {
+    let answer = connection.handle_frame(header, frame).await;
+    let close = answer.close;
+    answers::write(socket, answer, write_timeout).await?;
+    if close { Err(End::Wanted) } else { Ok(()) }
 }

@@ -11,6 +11,12 @@ use whippet_runtime::{RuntimeHandle, ThreadSpawner};
 const TROUBLE_PAUSE: Duration = Duration::from_millis(100);
 /// At most one log line about failing accepts in this time.
 const TROUBLE_LINES: Duration = Duration::from_secs(1);
+/// After this silence the kernel asks whether the peer is still there.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
+/// Between two such questions.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
+/// Questions without an answer until the connection is given up.
+const KEEPALIVE_QUESTIONS: u32 = 4;
 
 /// Deadlines of connections.
 #[derive(Clone, Copy, Debug)]
@@ -19,8 +25,10 @@ pub struct TcpSettings {
     pub login_timeout: Duration,
     /// From the first byte of a frame to its last.
     pub frame_timeout: Duration,
-    /// How long the peer may not take a single byte of an answer.
+    /// How long the peer may take less than 64 KiB of an answer.
     pub write_timeout: Duration,
+    /// How long a request that was read may still take once the server begins to stop.
+    pub stop_timeout: Duration,
 }
 
 impl Default for TcpSettings {
@@ -29,6 +37,7 @@ impl Default for TcpSettings {
             login_timeout: Duration::from_secs(10),
             frame_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(30),
+            stop_timeout: Duration::from_secs(3),
         }
     }
 }
@@ -67,13 +76,20 @@ impl TcpServer {
 ///
 /// # Errors
 /// [`ServeError`]; nothing runs then.
-pub fn serve(listener: TcpListener, gateway: Gateway, runtime: RuntimeHandle, settings: TcpSettings) -> Result<TcpServer, ServeError> {
+pub fn serve(
+    listener: TcpListener,
+    gateway: Gateway,
+    runtime: RuntimeHandle,
+    settings: TcpSettings,
+) -> Result<TcpServer, ServeError> {
     listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
     let (alive, connections) = mpsc::channel(1);
     let spawners = runtime.spawners().to_vec();
     let first = spawners.first().cloned().ok_or(ServeError::Stopping)?;
-    first.spawn(move || accept(listener, gateway, runtime, spawners, settings, alive)).map_err(|_| ServeError::Stopping)?;
+    first
+        .spawn(move || accept(listener, gateway, runtime, spawners, settings, alive))
+        .map_err(|_| ServeError::Stopping)?;
     Ok(TcpServer { address, connections })
 }
 
@@ -146,8 +162,10 @@ fn hand_over(
                 return;
             }
         };
-        // Answers are written whole; waiting for more to send would only delay them.
-        let _ = socket.set_nodelay(true);
+        if let Err(error) = prepare(&socket) {
+            tracing::debug!(%peer, %error, "a TCP connection was lost as it came");
+            return;
+        }
         match tokio::net::TcpStream::from_std(socket) {
             Ok(socket) => connection::serve(socket, gateway, registered, &runtime, settings).await,
             Err(error) => tracing::debug!(%peer, %error, "a TCP connection can't be watched"),
@@ -157,4 +175,16 @@ fn hand_over(
         // The socket is closed with the closure that was not taken.
         tracing::debug!(%peer, %error, "a TCP connection was dropped");
     }
+}
+
+fn prepare(socket: &TcpStream) -> std::io::Result<()> {
+    use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl};
+    // Answers are written whole; waiting for more to send would only delay them.
+    socket.set_nodelay(true)?;
+    // Clients may be silent for as long as they like, so a peer that vanished would keep its connection for ever.
+    set_socket_keepalive(socket, true)?;
+    set_tcp_keepidle(socket, KEEPALIVE_IDLE)?;
+    set_tcp_keepintvl(socket, KEEPALIVE_INTERVAL)?;
+    set_tcp_keepcnt(socket, KEEPALIVE_QUESTIONS)?;
+    Ok(())
 }

@@ -3,9 +3,10 @@
 use super::{assert_content, client, content, fill, topic};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use whippet_sdk_tests::body::Target;
-use whippet_sdk_tests::{Failure, Server, tree};
+use whippet_sdk_tests::log_watch::is_alarming;
+use whippet_sdk_tests::{Failure, Server, ServerOptions, tree};
 
 const LENGTH: usize = 2_000;
 
@@ -68,47 +69,62 @@ fn stray_files_are_ignored_or_refused_by_name() {
     }
 }
 
-#[test]
-fn derived_files_are_rebuilt() {
-    let (server, first, second) = stopped_with_two_topics();
-    let logs = log_files(server.data(), LENGTH);
-    let folder = common_folder(&logs);
-    let data = server.data().to_owned();
-    let candidates: Vec<PathBuf> = tree::files(&data)
-        .into_keys()
-        .filter(|file| file.starts_with(&folder) && !logs.contains(file))
-        .filter(|file| file.to_string_lossy().contains("index"))
-        .collect();
-    eprintln!("index files: {candidates:?}");
-    let damages: [fn(&Path); 4] = [
-        |file| std::fs::remove_file(file).expect("remove"),
-        |file| tree::truncate(file, 0),
-        |file| {
-            tree::truncate(
-                file,
-                std::fs::metadata(file).map(|metadata| metadata.len().saturating_sub(3)).unwrap_or_default(),
-            )
-        },
-        |file| std::fs::write(file, vec![0xff; tree::read(file).len().max(64)]).expect("write"),
-    ];
-    for damage in damages {
-        let scratch = tempfile::tempdir().expect("temporary folder");
-        let copy = scratch.path().join("data");
-        tree::copy(&data, &copy);
-        for file in &candidates {
-            damage(&copy.join(file));
+/// Ways to damage an index file.
+const DAMAGES: [fn(&Path); 5] = [
+    |file| std::fs::remove_file(file).expect("remove"),
+    |file| tree::truncate(file, 0),
+    |file| tree::truncate(file, tree::read(file).len().saturating_sub(3) as u64),
+    |file| std::fs::write(file, vec![0xff; tree::read(file).len()]).expect("write"),
+    |file| std::fs::write(file, [tree::read(file), vec![0; 100]].concat()).expect("write"),
+];
+
+/// The index files, of which there are at least two after a moment: an index is written some time after its segment is full.
+fn wait_for_indexes(data: &Path) -> Vec<PathBuf> {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        let is_index = |file: &PathBuf| file.extension().is_some_and(|kind| kind == "index");
+        let indexes: Vec<PathBuf> = tree::files(data).into_keys().filter(is_index).collect();
+        if indexes.len() >= 2 {
+            return indexes;
         }
-        let mut damaged = whippet_sdk_tests::ServerOptions::default().allow("index").start_at(&copy);
+        assert!(Instant::now() < deadline, "3.6 MB in segments of 1 MiB have only the indexes {indexes:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn damaged_indexes_are_rebuilt() {
+    const COUNT: u64 = 60;
+    const LARGE: usize = 60_000;
+    let mut server = Server::start();
+    let mut connection = client(&server);
+    let stream = connection.create_stream("s").expect("create stream");
+    let target = topic(&mut connection, stream, "t", &[("segment_size", "1MiB")]);
+    fill(&mut connection, target, 0..COUNT, LARGE);
+    let indexes = wait_for_indexes(server.data());
+    server.terminate();
+    for damage in DAMAGES {
+        let scratch = tempfile::tempdir().expect("temporary folder");
+        let data = scratch.path().join("data");
+        tree::copy(server.data(), &data);
+        for index in &indexes {
+            damage(&data.join(index));
+        }
+        let mut damaged = ServerOptions::default().allow(".index").start_at(&data);
         let mut connection = client(&damaged);
-        assert_content(&mut connection, first, 20, LENGTH);
-        assert_content(&mut connection, second, 20, LENGTH + 1);
-        let time = connection.poll_from(first, 12, 1).expect("poll").messages[0].timestamp;
+        assert_content(&mut connection, target, COUNT, LARGE);
+        let time = connection.poll_from(target, 12, 1).expect("poll").messages[0].timestamp;
         let strategy = iggy_binary_protocol::WirePollingStrategy::timestamp(time);
-        let polled = connection.poll(first, 1, strategy, 3, false).expect("poll");
+        let polled = connection.poll(target, 1, strategy, 3, false).expect("poll");
         assert_eq!(polled.messages.iter().map(|message| message.offset).collect::<Vec<_>>(), [12, 13, 14]);
+        let log = damaged.log().lines();
+        for index in &indexes {
+            let name = index.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            let warnings = log.iter().filter(|line| is_alarming(line) && line.contains(&name)).count();
+            assert!(warnings <= 1, "{warnings} warnings about {name}:\n{}", log.join("\n"));
+        }
         damaged.terminate();
     }
-    drop(server);
 }
 
 #[test]
@@ -146,6 +162,6 @@ fn assert_data_missing(server: &mut Server, lost: Target, whole: Target) {
     let send = connection.send(lost, &[content(20, LENGTH)]);
     assert!(!matches!(send, Ok(base) if base < 20), "an acknowledged offset was given again: {send:?}");
     let log = server.log().lines();
-    let alarmed = log.iter().any(|line| whippet_sdk_tests::log_watch::is_alarming(line));
+    let alarmed = log.iter().any(|line| is_alarming(line));
     assert!(alarmed, "the log says what is missing:\n{}", log.join("\n"));
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use whippet_sdk_tests::batch::Message;
 use whippet_sdk_tests::body::Target;
 use whippet_sdk_tests::random::Random;
-use whippet_sdk_tests::{RawClient, Server};
+use whippet_sdk_tests::{RawClient, Server, ServerOptions};
 
 /// Environment variable with the number of rounds; the default keeps the suite short.
 const ROUNDS_VARIABLE: &str = "WHIPPET_KILL_ROUNDS";
@@ -38,7 +38,8 @@ fn nothing_acknowledged_is_lost_by_kill_9() {
     };
     eprintln!("{SEED_VARIABLE}={seed} {ROUNDS_VARIABLE}={rounds}");
     let mut random = Random::new(seed);
-    let mut server = Server::start();
+    // An index is written after its segment is full; a kill in between leaves it to be rebuilt, which is worth a warning.
+    let mut server = ServerOptions::default().allow(".index is missing or damaged").start();
     let mut subjects = create_subjects(&server);
     for round in 0..rounds {
         let whole = round + 1 == rounds;
@@ -127,9 +128,16 @@ fn read_to_end(client: &mut RawClient, target: Target, first: u64) -> Vec<Messag
     loop {
         assert!(Instant::now() < deadline, "reading {target:?} takes more than a minute");
         let next = messages.last().map_or(first, |message| message.offset + 1);
-        let polled = client.poll_from(target, next, 5_000).expect("poll after a crash");
+        let polled = client
+            .poll_from(target, next, 5_000)
+            .unwrap_or_else(|failure| panic!("{target:?}: a poll from {next} after a crash: {failure}"));
         if polled.messages.is_empty() {
-            assert!(messages.is_empty() || polled.current_offset + 1 == next, "the end is {}", polled.current_offset);
+            let end = if next == 0 { 0 } else { polled.current_offset + 1 };
+            assert_eq!(
+                end, next,
+                "{target:?}: a poll from {next} is empty although the last offset is {}",
+                polled.current_offset
+            );
             return messages;
         }
         messages.extend(polled.messages);

@@ -5,8 +5,12 @@ mod commands;
 mod hostile;
 mod replays;
 
+use std::time::{Duration, Instant};
 use whippet_sdk_tests::body::Target;
-use whippet_sdk_tests::{RawClient, Server};
+use whippet_sdk_tests::{Failure, RawClient, Server};
+
+/// Longest time for which a new client is told to try its login again; official clients give up after 30 s.
+const LOGIN_DEADLINE: Duration = Duration::from_secs(15);
 
 /// A logged-in client, and partition 0 of a new topic.
 fn with_partition(server: &Server) -> (RawClient, Target) {
@@ -16,10 +20,17 @@ fn with_partition(server: &Server) -> (RawClient, Target) {
     (client, Target { stream, topic, partition: 0 })
 }
 
-/// Asserts that the server is alive and serves a new client.
+/// Asserts that the server is alive and serves a new client; a login may have to wait for those that hostile clients began.
 #[track_caller]
 fn assert_serves(server: &mut Server) {
     assert!(server.is_alive(), "the server ended:\n{}", server.log().lines().join("\n"));
-    let mut client = RawClient::logged_in(server.tcp()).expect("a new client logs in");
+    let deadline = Instant::now() + LOGIN_DEADLINE;
+    let mut client = loop {
+        match RawClient::logged_in(server.tcp()) {
+            Ok(client) => break client,
+            Err(Failure::Code(58)) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(50)),
+            Err(failure) => panic!("a new client cannot log in: {failure}"),
+        }
+    };
     client.ping().expect("ping");
 }
