@@ -47,7 +47,7 @@ pub struct HostSettings {
 impl HostSettings {
     /// The settings for an engine where nobody asks for others.
     pub fn new(engine: Engine) -> HostSettings {
-        HostSettings { engine, open_files: OPEN_FILES_MAX, writes: Writes::Ring }
+        HostSettings { engine, open_files: OPEN_FILES_MAX, writes: Writes::Inline }
     }
 }
 
@@ -62,11 +62,12 @@ pub struct EngineReport {
 
 /// One of the hosts. It stays on the thread that opened it.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "there is one host a thread")]
 pub enum Host {
     /// Plain system calls.
     Portable(PortableHost),
     /// A ring of the kernel.
-    IoUring(Box<UringHost>),
+    IoUring(UringHost),
 }
 
 impl Host {
@@ -105,7 +106,7 @@ impl Host {
         let fallback = match settings.engine {
             Engine::Portable => None,
             Engine::Auto | Engine::IoUring => match ring(root) {
-                Ok(host) => return Ok((Host::IoUring(Box::new(host)), EngineReport { engine: "io_uring", fallback: None })),
+                Ok(host) => return Ok((Host::IoUring(host), EngineReport { engine: "io_uring", fallback: None })),
                 Err(reason) if settings.engine == Engine::IoUring => {
                     return Err(io::Error::new(
                         io::ErrorKind::Unsupported,

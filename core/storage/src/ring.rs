@@ -116,7 +116,13 @@ impl Ring {
         // SAFETY: the entry refers to no memory.
         unsafe { self.ring.submission().push(&opcode::Nop::new().build()) }
             .map_err(|_| io::Error::from(io::ErrorKind::StorageFull))?;
-        self.ring.submit_and_wait(1)?;
+        loop {
+            match self.ring.submit_and_wait(1) {
+                Ok(_) => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
         match self.ring.completion().next() {
             Some(entry) if entry.result() == 0 => Ok(()),
             Some(entry) => Err(io::Error::from_raw_os_error(-entry.result())),

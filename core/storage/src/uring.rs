@@ -1,4 +1,4 @@
-//! The io_uring host: writes, syncs, cold reads and allocations go to the kernel in one call a batch.
+//! The io_uring host: syncs, cold reads and allocations, and writes where that pays, go to the kernel in one call a batch.
 //!
 //! What is rare and has no ring operation of its own, or needs several steps (the first sync of a new file, cuts,
 //! replacements, removals), goes to a thread. Both ways make the same eventfd readable.
@@ -21,10 +21,12 @@ use std::sync::Arc;
 /// Who makes buffered writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writes {
-    /// The ring. File systems that can't take a buffered write without waiting (ext4) hand it to a kernel thread.
-    Ring,
-    /// The calling thread, by plain system calls; everything else goes through the ring.
+    /// The calling thread, by plain system calls; everything else goes through the ring. The page cache takes a write sooner
+    /// than a ring's completion comes back.
     Inline,
+    /// The ring. File systems that can't promise a buffered write without waiting (ext4 is one) have a kernel thread make it,
+    /// which costs two changes of thread a write, but keeps the calling thread free when the page cache is congested.
+    Ring,
 }
 
 /// What a ring operation was for, to say so when it fails.

@@ -5,7 +5,7 @@ use crate::disk::{identity, kinds, open};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use whippet_storage::conformance::{self, Bench};
-use whippet_storage::{DataDirectory, PreviousStop};
+use whippet_storage::{DataDirectory, DataDirectoryError, PreviousStop};
 
 const IN_CHILD: &str = "WHIPPET_TEST_FULL_DISK";
 
@@ -66,6 +66,16 @@ fn a_full_file_system_is_want_of_room() {
         directory.mark_clean().expect("in place");
         drop(directory);
         assert_eq!(DataDirectory::open(&path, identity()).expect("again").previous_stop(), PreviousStop::Clean);
+        drop(filler);
+        assert!(mount(&["-o", "remount,ro"]).expect("mount").success());
+        for path in [path, temp.path().join("new")] {
+            match DataDirectory::open(&path, identity()) {
+                Err(error @ DataDirectoryError::ReadOnly { .. }) => {
+                    assert!(error.to_string().contains("mounted read-only"), "{error}")
+                }
+                other => panic!("{other:?}"),
+            }
+        }
     });
     let unmounted = Command::new("umount").arg(temp.path()).status().expect("umount");
     if let Err(panic) = result {

@@ -1,0 +1,218 @@
+//! One node on a disk in memory: a shard, a clock that the test moves, and crashes.
+
+use bytes::BytesMut;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use whippet_log::PreviousEnd;
+use whippet_metadata::command::{Command, Done, Envelope, PasswordHash};
+use whippet_metadata::options::Purpose;
+use whippet_metadata::{PartitionSettings, TopicDefaults, TopicOptionsPatch};
+use whippet_protocol::batch::{BatchBuilder, batches, messages};
+use whippet_protocol::{Identifier, Name};
+use whippet_shard::{
+    Consumer, Effect, Event, GroupTable, Identity, MetadataGroup, Notice, Reply, Request, RequestTicket, Severity, Shard, ShardConfig,
+    Strategy,
+};
+use whippet_storage::{CompletionOrder, Crash, MemoryHost, StorageHost};
+use whippet_vsr::{ClusterId, GroupId, Now, ReplicaId};
+
+pub const CLUSTER: ClusterId = ClusterId(42);
+
+pub struct Node {
+    pub host: MemoryHost,
+    shard: Option<Shard>,
+    pub notices: Vec<Notice>,
+    pub replies: BTreeMap<RequestTicket, Reply>,
+    run: u64,
+    clock_us: u64,
+    asked: u64,
+}
+
+pub fn name(text: &str) -> Name {
+    Name::new(text).expect("valid")
+}
+
+impl Node {
+    /// A first start on an empty disk.
+    pub fn new(order: CompletionOrder) -> Node {
+        let mut node = Node {
+            host: MemoryHost::new(order),
+            shard: None,
+            notices: Vec::new(),
+            replies: BTreeMap::new(),
+            run: 0,
+            clock_us: 1_000_000,
+            asked: 0,
+        };
+        node.start(PreviousEnd::PageCacheKept);
+        node.command(Command::Bootstrap { cluster: "test".into(), root: name("root"), password_hash: PasswordHash("x".into()) });
+        node.command(Command::CreateStream { name: name("s") });
+        node
+    }
+
+    pub fn now(&self) -> Now {
+        Now { monotonic_ns: self.clock_us * 1000, wall_us: self.clock_us }
+    }
+
+    /// Reads the disk back and serves.
+    pub fn start(&mut self, previous_end: PreviousEnd) {
+        self.run += 1;
+        self.clock_us += 1_000;
+        let table = GroupTable::read(&self.host, CLUSTER).expect("readable");
+        let metadata = MetadataGroup::recover(CLUSTER, ReplicaId(0), 1, self.run, &self.host).expect("the metadata log is whole");
+        let partitions: Vec<PartitionSettings> = metadata.state().all_partitions().collect();
+        let config = ShardConfig {
+            cluster: CLUSTER,
+            replica: ReplicaId(0),
+            replica_count: 1,
+            shard: 0,
+            shard_count: 1,
+            run: self.run,
+            previous_end,
+            sync_interval_ns: 100_000_000,
+        };
+        let mut shard = Shard::new(config, Some(metadata), &table);
+        shard.recover_partitions(partitions.iter(), &table, &self.host, self.now()).expect("readable");
+        self.shard = Some(shard);
+        self.pump(usize::MAX);
+    }
+
+    /// The process or its machine ends here and now, and starts again.
+    pub fn crash(&mut self, crash: Crash) {
+        self.shard = None;
+        self.host.crash(crash);
+        let machine = !matches!(crash, Crash::KeepUnsynced);
+        self.start(if machine { PreviousEnd::MachineStopped } else { PreviousEnd::PageCacheKept });
+    }
+
+    /// A clean stop and a start.
+    pub fn restart(&mut self) {
+        let now = self.now();
+        self.shard.as_mut().expect("serves").handle(Event::Flush, now);
+        self.pump(usize::MAX);
+        assert!(self.shard.as_ref().expect("serves").is_idle(), "a flushed shard becomes idle");
+        self.shard = None;
+        self.host.crash(Crash::DropUnsynced);
+        self.start(PreviousEnd::PageCacheKept);
+    }
+
+    pub fn advance(&mut self, us: u64) {
+        self.clock_us += us;
+        self.pump(usize::MAX);
+    }
+
+    /// Asks without waiting for the answer.
+    pub fn ask(&mut self, request: Request) -> RequestTicket {
+        self.asked += 1;
+        let ticket = RequestTicket(self.asked);
+        let now = self.now();
+        self.shard.as_mut().expect("serves").handle(Event::Request { ticket, request }, now);
+        ticket
+    }
+
+    /// Does at most `completions` storage operations' worth of work.
+    pub fn pump(&mut self, completions: usize) {
+        let now = self.now();
+        let Some(shard) = &mut self.shard else { return };
+        let mut left = completions;
+        loop {
+            shard.settle(now);
+            let mut any = false;
+            while let Some(effect) = shard.poll_effect() {
+                any = true;
+                match effect {
+                    Effect::Storage(effect) => self.host.submit(effect),
+                    Effect::Reply { ticket, reply } => assert!(self.replies.insert(ticket, reply).is_none(), "answered twice"),
+                    Effect::Groups(changes) => shard.handle(Event::Groups(changes), now),
+                    Effect::Publish(_) => {}
+                    Effect::Notice(notice) => self.notices.push(notice),
+                    Effect::Fatal(reason) => panic!("{reason}"),
+                }
+            }
+            self.host.flush();
+            if left == 0 {
+                return;
+            }
+            match self.host.poll_completion() {
+                Some(completion) => {
+                    left -= 1;
+                    shard.handle(Event::Storage(completion), now);
+                }
+                None if !any && !shard.needs_settling() => return,
+                None => {}
+            }
+        }
+    }
+
+    /// Asks and waits.
+    pub fn call(&mut self, request: Request) -> Reply {
+        let ticket = self.ask(request);
+        self.pump(usize::MAX);
+        self.replies.remove(&ticket).expect("answered without time passing")
+    }
+
+    pub fn command(&mut self, command: Command) -> Done {
+        let envelope = Envelope { client: 0, session: 0, request: 0, checksum: 0, user: 0, command };
+        match self.call(Request::Metadata(Arc::new(envelope))) {
+            Reply::Metadata { outcome, .. } => outcome.expect("accepted"),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A topic with one partition.
+    pub fn topic(&mut self, topic: &str, durability: &str) -> GroupId {
+        let options = TopicOptionsPatch::from_text_map([("segment_size", "1MiB"), ("durability", durability)], Purpose::Create)
+            .and_then(|options| options.for_creation(&TopicDefaults::default(), 1))
+            .expect("valid");
+        let stream = Identifier::Name(name("s"));
+        match self.command(Command::CreateTopic { stream, name: name(topic), partitions: 1, options }) {
+            Done::TopicCreated { topic, .. } => {
+                let group = topic.partitions[0].group;
+                GroupId { number: group.number, life: group.life }
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// All messages from `offset` on: offset and payload.
+    pub fn read(&mut self, group: GroupId, offset: u64) -> Vec<(u64, Vec<u8>)> {
+        let mut found = Vec::new();
+        let mut next = offset;
+        loop {
+            let request = Request::Poll {
+                group,
+                consumer: Consumer::Single(0),
+                strategy: Strategy::Offset(next),
+                count: 7,
+                max_bytes: 4 << 20,
+                auto_commit: false,
+                identity: Identity::default(),
+            };
+            match self.call(request) {
+                Reply::Polled(polled) if polled.count == 0 => return found,
+                Reply::Polled(polled) => {
+                    let bytes: Vec<u8> = polled.chunks.iter().flat_map(|chunk| chunk.to_vec()).collect();
+                    let before = found.len();
+                    found.extend(batches(&bytes).flat_map(messages).map(|m| (m.offset, m.payload.to_vec())));
+                    assert_eq!(found.len() - before, polled.count as usize);
+                    next = found.last().expect("at least one").0 + 1;
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    pub fn errors(&self) -> Vec<&str> {
+        self.notices.iter().filter(|notice| notice.severity == Severity::Error).map(|notice| notice.text.as_str()).collect()
+    }
+}
+
+/// A batch of these payloads.
+pub fn send(group: GroupId, identity: Identity, payloads: &[Vec<u8>]) -> Request {
+    let mut builder = BatchBuilder::new(256, 5, 0);
+    for payload in payloads {
+        builder.push(1, 5, payload, &[]);
+    }
+    let (buffer, batch): (BytesMut, _) = builder.finish();
+    Request::Send { group, identity, buffer, batch, count: payloads.len() as u32 }
+}
