@@ -6,7 +6,8 @@
 //! record that it names has been written. It also reserves offsets ahead, durably, so that no offset is ever handed out twice
 //! even if the machine loses what was not fsynced.
 //!
-//! Two slots at 0 and 4096, written in turn, so that a torn write spoils one of them only:
+//! Three slots, 4096 bytes apart. What was synced last is never written over before something newer is synced: the other two
+//! are written in turn, so that whatever a crash does to them, the durable one stays.
 //!
 //! ```text
 //!  0 checksum u128   XXH3-128 of the rest of the slot      56 op u64            104 reserved_offset u64
@@ -24,8 +25,10 @@ const MAGIC: u32 = 0x746e_6657;
 const VERSION: u32 = 1;
 /// Bytes of a slot.
 pub const SLOT_SIZE: usize = 128;
-/// Distance of the two slots in the file.
+/// Distance of the slots in the file.
 pub const SLOT_STRIDE: u64 = 4096;
+/// Slots of the file.
+pub const SLOTS: u8 = 3;
 
 /// What the frontier says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,11 +67,6 @@ impl Frontier {
             run: 0,
             generation: 0,
         }
-    }
-
-    /// Position of the slot that holds this sequence number.
-    pub fn position(&self) -> u64 {
-        (self.sequence % 2) * SLOT_STRIDE
     }
 
     /// The bytes of the slot.
@@ -122,20 +120,33 @@ impl Frontier {
         })
     }
 
-    /// Reads the file: the newer of the slots that check out, and how many do not although they are not empty.
-    pub fn decode(bytes: &[u8], cluster: ClusterId, group: GroupId) -> (Option<Frontier>, u32) {
-        let mut newest: Option<Frontier> = None;
+    /// Reads the file: the newest of the slots that check out with its number, and how many do not although they are not
+    /// empty.
+    pub fn decode(bytes: &[u8], cluster: ClusterId, group: GroupId) -> (Option<(Frontier, u8)>, u32) {
+        let mut newest: Option<(Frontier, u8)> = None;
         let mut damaged = 0;
-        for position in [0, SLOT_STRIDE as usize] {
-            let slot = bytes.get(position..).unwrap_or_default();
-            match Frontier::decode_slot(slot, cluster, group) {
-                Some(frontier) if newest.is_none_or(|known| frontier.sequence > known.sequence) => newest = Some(frontier),
+        for slot in 0..SLOTS {
+            let content = bytes.get(position(slot) as usize..).unwrap_or_default();
+            match Frontier::decode_slot(content, cluster, group) {
+                Some(frontier) if newest.is_none_or(|(known, _)| frontier.sequence > known.sequence) => {
+                    newest = Some((frontier, slot));
+                }
                 Some(_) => {}
-                None => damaged += u32::from(slot.iter().take(SLOT_SIZE).any(|byte| *byte != 0)),
+                None => damaged += u32::from(content.iter().take(SLOT_SIZE).any(|byte| *byte != 0)),
             }
         }
         (newest, damaged)
     }
+}
+
+/// Where a slot lies in the file.
+pub fn position(slot: u8) -> u64 {
+    u64::from(slot) * SLOT_STRIDE
+}
+
+/// The slot to write next: neither the one that is durable nor the one that was written last.
+pub fn next_slot(durable: u8, last: u8) -> u8 {
+    (0..SLOTS).find(|slot| *slot != durable && *slot != last).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -146,9 +157,9 @@ mod tests {
     const GROUP: GroupId = GroupId { number: 3, life: 8 };
 
     fn file(frontiers: &[Frontier]) -> Vec<u8> {
-        let mut file = vec![0; SLOT_STRIDE as usize + SLOT_SIZE];
-        for frontier in frontiers {
-            let at = frontier.position() as usize;
+        let mut file = vec![0; 2 * SLOT_STRIDE as usize + SLOT_SIZE];
+        for (slot, frontier) in (0..).zip(frontiers) {
+            let at = position(slot) as usize;
             file[at..at + SLOT_SIZE].copy_from_slice(&frontier.encode(CLUSTER, GROUP));
         }
         file
@@ -159,11 +170,21 @@ mod tests {
         let one = Frontier { sequence: 1, op: OpNumber(10), reserved_offset: 65_536, ..Frontier::empty() };
         let two = Frontier { sequence: 2, op: OpNumber(11), id: EntryId(5), end: 300, ..one };
         let bytes = file(&[one, two]);
-        assert_eq!(Frontier::decode(&bytes, CLUSTER, GROUP), (Some(two), 0));
+        assert_eq!(Frontier::decode(&bytes, CLUSTER, GROUP), (Some((two, 1)), 0));
         for bit in 0..SLOT_SIZE * 8 {
             let mut damaged = bytes.clone();
-            damaged[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(Frontier::decode(&damaged, CLUSTER, GROUP), (Some(one), 1), "bit {bit}");
+            damaged[SLOT_STRIDE as usize + bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Frontier::decode(&damaged, CLUSTER, GROUP), (Some((one, 0)), 1), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn the_durable_slot_is_never_the_next_one() {
+        for durable in 0..SLOTS {
+            for last in 0..SLOTS {
+                let next = next_slot(durable, last);
+                assert!(next < SLOTS && next != durable && next != last);
+            }
         }
     }
 

@@ -10,7 +10,7 @@
 //! | `<first op>.log` | records back to back ([`whippet_vsr::EntryHeader`]) | peers |
 //! | `<first op>.snapshot` | the state just before that op ([`snapshot`]) | an older snapshot and the log |
 //! | `<first op>.index` | sparse index of a sealed segment ([`index`]) | the segment |
-//! | `frontier` | evidence of the log's length, reserved offsets ([`frontier`]) | nothing: that is why there are two slots |
+//! | `frontier` | evidence of the log's length, reserved offsets ([`frontier`]) | nothing: that is why there are three slots |
 
 pub mod frontier;
 pub mod index;

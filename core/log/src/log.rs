@@ -1,6 +1,6 @@
 //! The log of one group: appends, durability, sealing and removal.
 
-use crate::frontier::Frontier;
+use crate::frontier::{self, Frontier};
 use crate::segment::Segment;
 use crate::snapshot::{SnapshotHeader, encode_snapshot};
 use bytes::Bytes;
@@ -151,10 +151,14 @@ pub struct Log {
     /// What the frontier file says or is about to say.
     frontier: Frontier,
     frontier_write: Option<StorageTicket>,
+    /// Slot of the frontier file that was written last.
+    frontier_slot: u8,
+    /// Slot that was synced last, and is not written over before another one is.
+    durable_slot: u8,
     /// Reservation that the frontier file holds in this run, synced or not.
     frontier_written_reservation: u64,
     /// A sync of the frontier file under way, and the reservation that it makes durable.
-    frontier_sync: Option<(StorageTicket, u64)>,
+    frontier_sync: Option<(StorageTicket, u64, u8)>,
     /// The frontier is written up to this op. Acknowledgements may not be ahead of it.
     evident: OpNumber,
     reservation_wanted: u64,
@@ -186,6 +190,8 @@ pub(crate) struct LogParts {
     pub(crate) head_id: EntryId,
     pub(crate) next_offset: u64,
     pub(crate) frontier: Frontier,
+    /// Slot of the frontier file in which it lies.
+    pub(crate) frontier_slot: u8,
     /// Segments behind the end of the log that hold nothing that was promised.
     pub(crate) cut: Vec<u64>,
     pub(crate) snapshot_op: u64,
@@ -202,6 +208,7 @@ impl Log {
                 head_id: EntryId::NONE,
                 next_offset: 0,
                 frontier: Frontier::empty(),
+                frontier_slot: 0,
                 cut: Vec::new(),
                 snapshot_op: 1,
             },
@@ -225,6 +232,8 @@ impl Log {
             unsynced_since_ns: None,
             frontier: parts.frontier,
             frontier_write: None,
+            frontier_slot: parts.frontier_slot,
+            durable_slot: parts.frontier_slot,
             frontier_written_reservation: 0,
             frontier_sync: None,
             evident: parts.head,
@@ -263,9 +272,10 @@ impl Log {
         self.frontier.reserved_offset
     }
 
-    /// First op of the last segment that is served, and where its records end; `None` when nothing is served.
+    /// First op of the last segment that holds records to be served, and where they end; `None` when there is none.
     pub fn end(&self) -> Option<(u64, u64)> {
-        let last = self.segments.back().filter(|last| !last.dead && !last.is_empty())?;
+        // The last segment may be one that got its space and no record before a crash.
+        let last = self.segments.iter().rev().find(|segment| !segment.dead && !segment.is_empty())?;
         Some((last.sums.first_op, last.sums.length))
     }
 
@@ -498,10 +508,11 @@ impl Log {
                 Err(error) => Err(self.fatal(error)),
             };
         }
-        if let Some((_, reserved)) = self.frontier_sync.filter(|sync| sync.0 == ticket) {
+        if let Some((_, reserved, slot)) = self.frontier_sync.filter(|sync| sync.0 == ticket) {
             self.frontier_sync = None;
             result.map_err(|error| self.fatal(error))?;
             self.reserved = reserved;
+            self.durable_slot = slot;
             return Ok(());
         }
         if let Some(job) = &mut self.snapshot
@@ -646,15 +657,18 @@ impl Log {
                     generation: self.frontier.generation,
                 };
                 let chunks = vec![self.frontier.encode(self.config.cluster, self.config.group)];
-                self.frontier_write =
-                    Some(issue.issue(StorageOp::Write { file, position: self.frontier.position(), chunks }));
+                // While a sync is under way, neither what it makes durable nor what was durable before may be touched.
+                let other = self.frontier_sync.map_or(self.frontier_slot, |(_, _, slot)| slot);
+                self.frontier_slot = frontier::next_slot(self.durable_slot, other);
+                let position = frontier::position(self.frontier_slot);
+                self.frontier_write = Some(issue.issue(StorageOp::Write { file, position, chunks }));
                 return;
             }
         }
         let wanted = self.reservation_wanted > 0 && self.reserved < self.frontier_written_reservation;
         if self.frontier_sync.is_none() && wanted {
             let ticket = issue.issue(StorageOp::Sync { file });
-            self.frontier_sync = Some((ticket, self.frontier_written_reservation));
+            self.frontier_sync = Some((ticket, self.frontier_written_reservation, self.frontier_slot));
         }
     }
 

@@ -73,7 +73,7 @@ pub enum Verdict {
 pub enum Remark {
     /// An index file was missing or did not check out, and was rebuilt from its segment.
     IndexRebuilt(FileName),
-    /// One of the two slots of the frontier did not check out.
+    /// A slot of the frontier did not check out.
     FrontierSlotDamaged(FileName),
     /// A snapshot did not check out; an older one and the log behind it were used.
     SnapshotSkipped(FileName, &'static str),
@@ -83,7 +83,7 @@ impl std::fmt::Display for Remark {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Remark::IndexRebuilt(file) => write!(f, "{file} is missing or damaged; it was rebuilt from its segment"),
-            Remark::FrontierSlotDamaged(file) => write!(f, "one of the two slots of {file} is damaged; the other is used"),
+            Remark::FrontierSlotDamaged(file) => write!(f, "one of the slots of {file} is damaged; another one is used"),
             Remark::SnapshotSkipped(file, reason) => write!(f, "{file} is not used: {reason}; an older snapshot and the log are"),
         }
     }
@@ -171,9 +171,9 @@ struct Stop {
 /// What the frontier file is worth.
 #[derive(Clone, Copy)]
 struct Evidence {
-    /// It is there and both slots check out: the op that it names is the last that may have been acknowledged.
+    /// What lies behind the op that it names was not acknowledged, or checks out by itself.
     trusted: bool,
-    /// A slot does not check out.
+    /// A slot does not check out, and no machine crash explains it.
     broken: bool,
 }
 
@@ -194,8 +194,14 @@ pub fn recover(
     if broken_slots > 0 {
         remarks.push(Remark::FrontierSlotDamaged(FileName::Frontier { group: directory }));
     }
-    let evidence = Evidence { trusted: frontier.is_some() && broken_slots == 0, broken: broken_slots > 0 };
-    let frontier = frontier.unwrap_or_else(Frontier::empty);
+    // After a machine crash slots that were not synced may be torn or gone; the one that was synced is there, and behind the
+    // op that it names there is nothing that was promised and does not check out by itself.
+    let machine_stopped = previous == PreviousEnd::MachineStopped;
+    let evidence = Evidence {
+        trusted: machine_stopped || (frontier.is_some() && broken_slots == 0),
+        broken: broken_slots > 0 && !machine_stopped,
+    };
+    let (frontier, frontier_slot) = frontier.unwrap_or_else(|| (Frontier::empty(), 0));
 
     let mut snapshots: Vec<u64> = files.iter().filter_map(|(file, _)| if let FileName::Snapshot { first_op, .. } = file { Some(*first_op) } else { None }).collect();
     snapshots.sort_unstable();
@@ -272,6 +278,7 @@ pub fn recover(
         head_id: cursor.head_id,
         next_offset: machine.next_offset(),
         frontier,
+        frontier_slot,
         cut: if matches!(verdict, Verdict::Damaged(_)) { Vec::new() } else { cut },
         snapshot_op: snapshot.map_or(1, |(header, _)| header.first_op),
     };
@@ -334,9 +341,9 @@ fn judge(
     }
 }
 
-fn read_frontier(source: &dyn RecoverySource, config: &LogConfig) -> Result<(Option<Frontier>, u32), RecoveryError> {
+fn read_frontier(source: &dyn RecoverySource, config: &LogConfig) -> Result<(Option<(Frontier, u8)>, u32), RecoveryError> {
     let file = FileName::Frontier { group: config.directory() };
-    match source.read(file, 0, 2 * crate::frontier::SLOT_STRIDE as usize) {
+    match source.read(file, 0, crate::frontier::position(crate::frontier::SLOTS) as usize) {
         Ok(bytes) => Ok(Frontier::decode(&bytes, config.cluster, config.group)),
         Err(error) if error.kind == whippet_storage::StorageErrorKind::NotFound => Ok((None, 0)),
         Err(error) => Err(error.into()),

@@ -107,17 +107,17 @@ impl Runtime {
         if table.damaged() > 0 {
             tracing::warn!(entries = table.damaged(), "entries of the group table are damaged; the log of each group decides");
         }
-        let metadata = MetadataGroup::recover(settings.cluster, settings.replica, settings.replica_count, run, &*directory)?;
+        let previous_end = match directory.previous_stop() {
+            PreviousStop::UncleanOtherBoot => PreviousEnd::MachineStopped,
+            PreviousStop::FirstStart | PreviousStop::Clean | PreviousStop::UncleanSameBoot => PreviousEnd::PageCacheKept,
+        };
+        let metadata = MetadataGroup::recover(settings.cluster, settings.replica, settings.replica_count, run, previous_end, &*directory)?;
         let on_disk = directory.groups()?;
         let partitions_on_disk = on_disk.iter().any(|group| group.number != 0);
         if metadata.state().applied() == 0 && (partitions_on_disk || !table.is_empty()) {
             return Err(StartError::MetadataMissing);
         }
         let partitions: Arc<Vec<PartitionSettings>> = Arc::new(metadata.state().all_partitions().collect());
-        let previous_end = match directory.previous_stop() {
-            PreviousStop::UncleanOtherBoot => PreviousEnd::MachineStopped,
-            PreviousStop::FirstStart | PreviousStop::Clean | PreviousStop::UncleanSameBoot => PreviousEnd::PageCacheKept,
-        };
         let next_group = metadata.state().next_group_number();
         let commit = Arc::new(AtomicU64::new(metadata.commit()));
         let writer = MetadataWriter::new(metadata.state().clone());

@@ -106,6 +106,7 @@ impl MetadataGroup {
         replica: ReplicaId,
         replica_count: u8,
         run: u64,
+        previous_end: PreviousEnd,
         source: &dyn RecoverySource,
     ) -> Result<MetadataGroup, MetadataUnusable> {
         let config = LogConfig {
@@ -119,7 +120,7 @@ impl MetadataGroup {
             preallocate: false,
         };
         let mut replayed = Replayed(MetadataState::new());
-        let recovered = recover(source, config, PreviousEnd::PageCacheKept, &mut replayed)?;
+        let recovered = recover(source, config, previous_end, &mut replayed)?;
         let mut notices: Vec<Notice> =
             recovered.remarks.iter().map(|remark| Notice::new(Severity::Warning, GroupId::METADATA, format!("{remark}"))).collect();
         let torn = match recovered.verdict {

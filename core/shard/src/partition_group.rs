@@ -338,20 +338,20 @@ impl PartitionGroup {
         if std::mem::take(&mut self.disk_full) {
             return Err(disk_full());
         }
+        let reserved = self.log.reserved();
+        if reserved == 0 || self.next_offset + count > reserved {
+            self.log.reserve(self.next_offset + count);
+            return Ok(false);
+        }
+        // Only now, when the group has a file that survives anything: a group that is listed and has none has lost it.
         match self.listed {
             Listed::Yes => {}
             Listed::Soon => return Ok(false),
             Listed::No => {
                 self.listed = Listed::Soon;
                 cx.to_list.push(self.group);
-                self.log.reserve(self.next_offset + count);
                 return Ok(false);
             }
-        }
-        let reserved = self.log.reserved();
-        if reserved == 0 || self.next_offset + count > reserved {
-            self.log.reserve(self.next_offset + count);
-            return Ok(false);
         }
         if reserved - self.next_offset < RESERVATION / 2 {
             self.log.reserve(self.next_offset + count);

@@ -13,7 +13,7 @@ use whippet_shard::{
     Consumer, Effect, Event, GroupTable, Identity, MetadataGroup, Notice, Reply, Request, RequestTicket, Severity, Shard, ShardConfig,
     Strategy,
 };
-use whippet_storage::{CompletionOrder, Crash, MemoryHost, StorageHost};
+use whippet_storage::{CompletionOrder, Crash, MemoryHost, RecoverySource, StorageEffect, StorageHost, StorageOp, StorageTicket};
 use whippet_vsr::{ClusterId, GroupId, Now, ReplicaId};
 
 pub const CLUSTER: ClusterId = ClusterId(42);
@@ -59,7 +59,7 @@ impl Node {
         self.run += 1;
         self.clock_us += 1_000;
         let table = GroupTable::read(&self.host, CLUSTER).expect("readable");
-        let metadata = MetadataGroup::recover(CLUSTER, ReplicaId(0), 1, self.run, &self.host).expect("the metadata log is whole");
+        let metadata = MetadataGroup::recover(CLUSTER, ReplicaId(0), 1, self.run, previous_end, &self.host).expect("the metadata log is whole");
         let partitions: Vec<PartitionSettings> = metadata.state().all_partitions().collect();
         let config = ShardConfig {
             cluster: CLUSTER,
@@ -81,8 +81,24 @@ impl Node {
     pub fn crash(&mut self, crash: Crash) {
         self.shard = None;
         self.host.crash(crash);
+        if matches!(crash, Crash::KeepUnsynced) {
+            self.sync_everything();
+        }
         let machine = !matches!(crash, Crash::KeepUnsynced);
         self.start(if machine { PreviousEnd::MachineStopped } else { PreviousEnd::PageCacheKept });
+    }
+
+    /// What opening a data directory does after a process was killed: nothing of the run before stays unsynced.
+    fn sync_everything(&mut self) {
+        let mut files = self.host.node_files().expect("readable");
+        for group in self.host.groups().expect("readable") {
+            files.extend(self.host.files(group).expect("readable"));
+        }
+        for (at, (file, _)) in files.into_iter().enumerate() {
+            self.host.submit(StorageEffect { ticket: StorageTicket(u64::MAX - at as u64), op: StorageOp::Sync { file } });
+        }
+        self.host.flush();
+        while self.host.poll_completion().is_some() {}
     }
 
     /// A clean stop and a start.
