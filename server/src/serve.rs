@@ -131,14 +131,16 @@ impl<'a> Server<'a> {
         let asked = Instant::now();
         self.runtime.begin_stop();
         let (tcp, http) = (self.tcp, self.http);
-        let ended = self.main.block_on(tokio::time::timeout(STOP_WITHIN - SYNC_WITHIN_MIN, async {
+        let connections = async {
             if let Some(tcp) = tcp {
                 tcp.ended().await;
             }
             if let Some(http) = http {
                 http.ended().await;
             }
-        }));
+        };
+        // The timer belongs to the runtime, so it is made inside it.
+        let ended = self.main.block_on(async { tokio::time::timeout(STOP_WITHIN - SYNC_WITHIN_MIN, connections).await });
         if ended.is_err() {
             tracing::warn!("connections did not end in time; they are cut off");
         }

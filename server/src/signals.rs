@@ -13,6 +13,9 @@ use tokio::sync::watch;
 /// From the first signal to the end of the process, however much hangs.
 pub const STOP_TIME_MAX: Duration = Duration::from_millis(4900);
 
+/// The signal for a file that grows beyond its limit. Once it has a handler, the write fails and the process lives.
+const SIGXFSZ: i32 = 25;
+
 /// Exit code when the second signal ends the process, or when stopping takes too long.
 const CUT_SHORT: i32 = 1;
 
@@ -38,6 +41,8 @@ impl Signals {
                 let _inside = runtime.enter();
                 let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
                 let [interrupt, terminate, hangup] = kinds.map(signal);
+                // A limit on the size of files then shows as a full disk instead of ending the process.
+                let _file_size = signal(SignalKind::from_raw(SIGXFSZ))?;
                 Ok((Handlers { interrupt: interrupt?, terminate: terminate?, hangup: hangup? }, runtime))
             });
             match handlers {

@@ -194,6 +194,8 @@ pub(crate) struct LogParts {
     pub(crate) frontier_slot: u8,
     /// Segments behind the end of the log that hold nothing that was promised.
     pub(crate) cut: Vec<u64>,
+    /// Sealed segments whose index must be written.
+    pub(crate) unindexed: Vec<u64>,
     pub(crate) snapshot_op: u64,
 }
 
@@ -210,6 +212,7 @@ impl Log {
                 frontier: Frontier::empty(),
                 frontier_slot: 0,
                 cut: Vec::new(),
+                unindexed: Vec::new(),
                 snapshot_op: 1,
             },
         )
@@ -246,7 +249,7 @@ impl Log {
             snapshot: None,
             snapshot_op: parts.snapshot_op,
             snapshot_due: false,
-            unindexed: VecDeque::new(),
+            unindexed: parts.unindexed.into(),
             flushing: false,
             cut: parts.cut,
         }

@@ -222,6 +222,7 @@ pub fn recover(
     let start = segment_ops.iter().rposition(|(first_op, _)| *first_op <= cursor.head.0 + 1);
     let mut stop: Option<Stop> = None;
     let mut cut: Vec<u64> = Vec::new();
+    let mut unindexed: Vec<u64> = Vec::new();
     for (at, (first_op, length)) in segment_ops.iter().enumerate() {
         let file = FileName::Segment { group: directory, first_op: *first_op };
         if damage.is_some() {
@@ -230,7 +231,10 @@ pub fn recover(
         if start.is_some_and(|start| at < start) {
             let next_first_op = segment_ops[at + 1].0;
             match scan.sealed(*first_op, next_first_op, &mut remarks)? {
-                Ok(segment) => segments.push_back(segment),
+                Ok((segment, rebuilt)) => {
+                    unindexed.extend(rebuilt.then_some(*first_op));
+                    segments.push_back(segment);
+                }
                 Err(reason) => damage = Some(reason),
             }
             continue;
@@ -247,6 +251,8 @@ pub fn recover(
         let goes_on = behind.is_some_and(|(next, _)| *next == segment.sums.last_op + 1);
         if behind.is_some() && goes_on && (stopped.position == *length || stopped.empty) {
             segment.seal();
+            // Its index may not have been written before the process ended; writing it again costs next to nothing.
+            unindexed.push(*first_op);
             segments.push_back(segment);
             continue;
         }
@@ -280,6 +286,7 @@ pub fn recover(
         frontier,
         frontier_slot,
         cut: if matches!(verdict, Verdict::Damaged(_)) { Vec::new() } else { cut },
+        unindexed: if matches!(verdict, Verdict::Damaged(_)) { Vec::new() } else { unindexed },
         snapshot_op: snapshot.map_or(1, |(header, _)| header.first_op),
     };
     Ok(Recovered {
@@ -407,8 +414,13 @@ impl Scan<'_> {
         FileName::Segment { group: self.config.directory(), first_op }
     }
 
-    /// What a sealed segment holds, from its index or by walking its record headers.
-    fn sealed(&self, first_op: u64, next_first_op: u64, remarks: &mut Vec<Remark>) -> Result<Result<Segment, Damage>, RecoveryError> {
+    /// What a sealed segment holds, from its index or by walking its record headers, and whether it was the latter.
+    fn sealed(
+        &self,
+        first_op: u64,
+        next_first_op: u64,
+        remarks: &mut Vec<Remark>,
+    ) -> Result<Result<(Segment, bool), Damage>, RecoveryError> {
         let index_file = FileName::Index { group: self.config.directory(), first_op };
         let known = match self.source.read(index_file, 0, 64 * 1024 * 1024) {
             Ok(bytes) => SparseIndex::decode(&bytes),
@@ -425,7 +437,7 @@ impl Scan<'_> {
             segment.index = index;
             segment.sealed = true;
             segment.allocated = sums.length;
-            return Ok(Ok(segment));
+            return Ok(Ok((segment, false)));
         }
         remarks.push(Remark::IndexRebuilt(index_file));
         let mut first = true;
@@ -456,7 +468,7 @@ impl Scan<'_> {
         }
         segment.seal();
         segment.allocated = segment.sums.length;
-        Ok(Ok(segment))
+        Ok(Ok((segment, true)))
     }
 
     fn length(&self, first_op: u64) -> Result<u64, RecoveryError> {
