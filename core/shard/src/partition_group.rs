@@ -645,6 +645,10 @@ impl PartitionGroup {
             Step::Done => {
                 let ActivePoll { poll, ticket, consumer, auto_commit, identity } = self.polls.remove(&id).expect("looked at it");
                 let (chunks, count, last_offset, hint) = poll.finish();
+                if let (0, Condition::Damaged(_), Some(refusal)) = (count, &self.condition, self.unusable()) {
+                    // What was asked for lies at the damage or behind it: nothing is not the answer.
+                    return cx.reply(ticket, Reply::Refused(refusal));
+                }
                 if let Some(hint) = hint {
                     self.remember(hint);
                 }
