@@ -184,7 +184,10 @@ pub fn run(arguments: &Arguments) -> Result<(), BenchError> {
     let job = match &arguments.scenario {
         Scenario::Produce(produce) => Job {
             run: &produce.run,
-            title: format!("{} producers, {} × {} B a batch", produce.producers, produce.messages_per_batch, produce.message_size),
+            title: format!(
+                "{} producers, {} × {} B a batch",
+                produce.producers, produce.messages_per_batch, produce.message_size
+            ),
             connections: produce.producers,
             messages: produce.messages_per_batch,
             message_size: Some(produce.message_size),

@@ -181,7 +181,10 @@ impl Config {
         let tcp = raw.switch("tcp.enabled").then(|| required_address(raw, "tcp.address"));
         let http = raw.switch("http.enabled").then(|| http(raw, &mut problems));
         if tcp.is_none() && http.is_none() {
-            problems.push(raw.problem("tcp.enabled", "with http.enabled also false there is nothing to serve; enable one of the two"));
+            problems.push(raw.problem(
+                "tcp.enabled",
+                "with http.enabled also false there is nothing to serve; enable one of the two",
+            ));
         }
         if dev {
             check_loopback(raw, &mut problems);
@@ -321,7 +324,10 @@ fn warnings(raw: &RawConfig) -> Vec<String> {
         .iter()
         .filter(|(key, _)| raw.address(key).is_some())
         .map(|(key, name)| {
-            format!("{key} ({}) is set, but this version does not serve {name} yet; nothing listens there", raw.entry(key).source)
+            format!(
+                "{key} ({}) is set, but this version does not serve {name} yet; nothing listens there",
+                raw.entry(key).source
+            )
         })
         .collect()
 }

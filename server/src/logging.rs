@@ -32,7 +32,11 @@ pub fn start(log: &LogConfig) {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         // Empty unless RUST_BACKTRACE is set.
         let backtrace = std::backtrace::Backtrace::capture();
-        let backtrace = if backtrace.status() == std::backtrace::BacktraceStatus::Captured { backtrace.to_string() } else { String::new() };
+        let backtrace = if backtrace.status() == std::backtrace::BacktraceStatus::Captured {
+            backtrace.to_string()
+        } else {
+            String::new()
+        };
         tracing::error!(backtrace, "thread '{}' panicked at {place}: {message}", thread.name().unwrap_or("unnamed"));
     }));
 }

@@ -140,7 +140,8 @@ impl<'a> Server<'a> {
             }
         };
         // The timer belongs to the runtime, so it is made inside it.
-        let ended = self.main.block_on(async { tokio::time::timeout(STOP_WITHIN - SYNC_WITHIN_MIN, connections).await });
+        let ended =
+            self.main.block_on(async { tokio::time::timeout(STOP_WITHIN - SYNC_WITHIN_MIN, connections).await });
         if ended.is_err() {
             tracing::warn!("connections did not end in time; they are cut off");
         }
@@ -166,11 +167,7 @@ fn runtime_settings(config: &Config, cluster: ClusterId) -> RuntimeSettings {
     }
 }
 
-fn gateway_settings(
-    config: &Config,
-    [tcp, http]: [Option<SocketAddr>; 2],
-    data_dir: std::path::PathBuf,
-) -> Settings {
+fn gateway_settings(config: &Config, [tcp, http]: [Option<SocketAddr>; 2], data_dir: std::path::PathBuf) -> Settings {
     let port = |address: Option<SocketAddr>| address.map_or(0, |address| address.port());
     let advertised = config.cluster.advertised_address.clone();
     Settings {

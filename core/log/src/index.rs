@@ -165,8 +165,10 @@ impl SparseIndex {
         for at in (HEADER..bytes.len()).step_by(ENTRY) {
             entries.push(IndexEntry { offset: u64_at(at)?, timestamp: u64_at(at + 8)?, position: u64_at(at + 16)? });
         }
-        let ascending = entries.windows(2).all(|pair| pair[0].offset < pair[1].offset && pair[0].position < pair[1].position);
-        (ascending && entries.iter().all(|entry| entry.position < sums.length)).then_some((sums, SparseIndex { entries }))
+        let ascending =
+            entries.windows(2).all(|pair| pair[0].offset < pair[1].offset && pair[0].position < pair[1].position);
+        (ascending && entries.iter().all(|entry| entry.position < sums.length))
+            .then_some((sums, SparseIndex { entries }))
     }
 }
 
@@ -197,7 +199,16 @@ mod tests {
 
     #[test]
     fn file_round_trip_and_every_flipped_bit_is_seen() {
-        let sums = SegmentSums { first_op: 1, last_op: 10, first_offset: 0, next_offset: 100, length: 1000, messages: 100, bytes: 900, max_timestamp: 1009 };
+        let sums = SegmentSums {
+            first_op: 1,
+            last_op: 10,
+            first_offset: 0,
+            next_offset: 100,
+            length: 1000,
+            messages: 100,
+            bytes: 900,
+            max_timestamp: 1009,
+        };
         let bytes = index().encode(&sums);
         assert_eq!(SparseIndex::decode(&bytes), Some((sums, index())));
         for bit in 0..bytes.len() * 8 {

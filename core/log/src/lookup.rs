@@ -18,7 +18,8 @@ impl Log {
     /// Where to look for the message at `offset`, or for the first one after it; `None` when nothing is retained.
     pub fn find_offset(&self, offset: u64) -> Option<Found> {
         let live = || self.segments().iter().filter(|segment| !segment.dead && !segment.is_empty());
-        let segment = live().take_while(|segment| segment.sums.first_offset <= offset).last().or_else(|| live().next())?;
+        let segment =
+            live().take_while(|segment| segment.sums.first_offset <= offset).last().or_else(|| live().next())?;
         Some(found(segment, segment.index.at_offset(offset).map_or(0, |entry| entry.position)))
     }
 
@@ -31,7 +32,10 @@ impl Log {
 
     /// The segment behind this one.
     pub fn after_segment(&self, first_op: u64) -> Option<Found> {
-        let segment = self.segments().iter().find(|segment| !segment.dead && segment.sums.first_op > first_op && !segment.is_empty())?;
+        let segment = self
+            .segments()
+            .iter()
+            .find(|segment| !segment.dead && segment.sums.first_op > first_op && !segment.is_empty())?;
         Some(found(segment, 0))
     }
 
@@ -44,7 +48,10 @@ impl Log {
 
     /// The segment with this first op as it is now.
     pub fn segment_end(&self, first_op: u64) -> Option<u64> {
-        self.segments().iter().find(|segment| !segment.dead && segment.sums.first_op == first_op).map(|segment| segment.sums.length)
+        self.segments()
+            .iter()
+            .find(|segment| !segment.dead && segment.sums.first_op == first_op)
+            .map(|segment| segment.sums.length)
     }
 }
 

@@ -83,8 +83,12 @@ impl std::fmt::Display for Remark {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Remark::IndexRebuilt(file) => write!(f, "{file} is missing or damaged; it was rebuilt from its segment"),
-            Remark::FrontierSlotDamaged(file) => write!(f, "one of the slots of {file} is damaged; another one is used"),
-            Remark::SnapshotSkipped(file, reason) => write!(f, "{file} is not used: {reason}; an older snapshot and the log are"),
+            Remark::FrontierSlotDamaged(file) => {
+                write!(f, "one of the slots of {file} is damaged; another one is used")
+            }
+            Remark::SnapshotSkipped(file, reason) => {
+                write!(f, "{file} is not used: {reason}; an older snapshot and the log are")
+            }
         }
     }
 }
@@ -203,10 +207,19 @@ pub fn recover(
     };
     let (frontier, frontier_slot) = frontier.unwrap_or_else(|| (Frontier::empty(), 0));
 
-    let mut snapshots: Vec<u64> = files.iter().filter_map(|(file, _)| if let FileName::Snapshot { first_op, .. } = file { Some(*first_op) } else { None }).collect();
+    let mut snapshots: Vec<u64> = files
+        .iter()
+        .filter_map(|(file, _)| if let FileName::Snapshot { first_op, .. } = file { Some(*first_op) } else { None })
+        .collect();
     snapshots.sort_unstable();
-    let segment_ops: Vec<(u64, u64)> =
-        files.iter().filter_map(|(file, length)| if let FileName::Segment { first_op, .. } = file { Some((*first_op, *length)) } else { None }).collect();
+    let segment_ops: Vec<(u64, u64)> = files
+        .iter()
+        .filter_map(
+            |(file, length)| {
+                if let FileName::Segment { first_op, .. } = file { Some((*first_op, *length)) } else { None }
+            },
+        )
+        .collect();
 
     let mut damage: Option<Damage> = None;
     let snapshot = read_newest_snapshot(source, &config, &snapshots, &files, &mut remarks, &mut damage)?;
@@ -241,7 +254,13 @@ pub fn recover(
         }
         if start.is_none() || (segments.back().is_some_and(|last| last.sums.last_op + 1 != *first_op)) {
             let expected = segments.back().map_or(cursor.head.0 + 1, |last| last.sums.last_op + 1);
-            damage = Some(Damage { file, position: 0, reason: format!("the log continues with op {expected}, but this file starts with op {first_op}: a file before it is missing") });
+            damage = Some(Damage {
+                file,
+                position: 0,
+                reason: format!(
+                    "the log continues with op {expected}, but this file starts with op {first_op}: a file before it is missing"
+                ),
+            });
             break;
         }
         let mut segment = Segment::new(*first_op, machine.next_offset(), *length);
@@ -274,10 +293,24 @@ pub fn recover(
             Some((position, op)) => format!(", and op {op} follows at byte {position}"),
             None => String::new(),
         };
-        let reason = format!("{}{follows}; the frontier that would tell whether it was acknowledged is missing or damaged", stopped.reason);
-        damage = Some(Damage { file: FileName::Segment { group: directory, first_op }, position: stopped.position, reason });
+        let reason = format!(
+            "{}{follows}; the frontier that would tell whether it was acknowledged is missing or damaged",
+            stopped.reason
+        );
+        damage =
+            Some(Damage { file: FileName::Segment { group: directory, first_op }, position: stopped.position, reason });
     }
-    let verdict = judge(&config, &frontier, evidence, previous, (cursor.head, cursor.head_id), damage, stop, &segments, !cut.is_empty());
+    let verdict = judge(
+        &config,
+        &frontier,
+        evidence,
+        previous,
+        (cursor.head, cursor.head_id),
+        damage,
+        stop,
+        &segments,
+        !cut.is_empty(),
+    );
     let parts = LogParts {
         segments,
         head: cursor.head,
@@ -348,7 +381,10 @@ fn judge(
     }
 }
 
-fn read_frontier(source: &dyn RecoverySource, config: &LogConfig) -> Result<(Option<(Frontier, u8)>, u32), RecoveryError> {
+fn read_frontier(
+    source: &dyn RecoverySource,
+    config: &LogConfig,
+) -> Result<(Option<(Frontier, u8)>, u32), RecoveryError> {
     let file = FileName::Frontier { group: config.directory() };
     match source.read(file, 0, crate::frontier::position(crate::frontier::SLOTS) as usize) {
         Ok(bytes) => Ok(Frontier::decode(&bytes, config.cluster, config.group)),
@@ -401,9 +437,12 @@ struct Cursor {
 impl Cursor {
     fn after(snapshot: &Option<Snapshot>) -> Cursor {
         match snapshot {
-            Some((header, _)) => {
-                Cursor { head: OpNumber(header.first_op - 1), head_id: header.parent, timestamp: header.timestamp, view: 0 }
-            }
+            Some((header, _)) => Cursor {
+                head: OpNumber(header.first_op - 1),
+                head_id: header.parent,
+                timestamp: header.timestamp,
+                view: 0,
+            },
             None => Cursor { head: OpNumber::ZERO, head_id: EntryId::NONE, timestamp: 0, view: 0 },
         }
     }
@@ -446,7 +485,13 @@ impl Scan<'_> {
         while segment.sums.last_op + 1 < next_first_op {
             let bytes = self.source.read(self.file(first_op), position, HEADER_SIZE)?;
             let header = match EntryHeader::decode(&bytes) {
-                Ok(header) if header.op.0 == segment.sums.last_op + 1 && header.position == position && header.segment == first_op => header,
+                Ok(header)
+                    if header.op.0 == segment.sums.last_op + 1
+                        && header.position == position
+                        && header.segment == first_op =>
+                {
+                    header
+                }
                 Ok(header) => {
                     reason = format!("op {} where op {} belongs", header.op, segment.sums.last_op + 1);
                     break;
@@ -473,11 +518,22 @@ impl Scan<'_> {
 
     fn length(&self, first_op: u64) -> Result<u64, RecoveryError> {
         let file = self.file(first_op);
-        Ok(self.source.files(self.config.directory())?.into_iter().find(|(name, _)| *name == file).map_or(0, |(_, length)| length))
+        Ok(self
+            .source
+            .files(self.config.directory())?
+            .into_iter()
+            .find(|(name, _)| *name == file)
+            .map_or(0, |(_, length)| length))
     }
 
     /// Walks a segment record by record, verifies each, and replays those behind the cursor.
-    fn replay(&self, segment: &mut Segment, length: u64, mut cursor: Cursor, machine: &mut dyn Replay) -> Result<(Stop, Cursor), RecoveryError> {
+    fn replay(
+        &self,
+        segment: &mut Segment,
+        length: u64,
+        mut cursor: Cursor,
+        machine: &mut dyn Replay,
+    ) -> Result<(Stop, Cursor), RecoveryError> {
         let file = self.file(segment.sums.first_op);
         let mut window = Window { source: self.source, file, length, start: 0, bytes: Bytes::new() };
         let mut first = true;
@@ -489,8 +545,12 @@ impl Scan<'_> {
             }
             let header = match EntryHeader::decode(&window.get(position, HEADER_SIZE)?) {
                 Ok(header) => header,
-                Err(InvalidHeader::Zero) => return stop(InvalidHeader::Zero.to_string(), window.rest_is_zero(position)?),
-                Err(InvalidHeader::Short(_)) => return stop("the file ends within a record header".into(), window.rest_is_zero(position)?),
+                Err(InvalidHeader::Zero) => {
+                    return stop(InvalidHeader::Zero.to_string(), window.rest_is_zero(position)?);
+                }
+                Err(InvalidHeader::Short(_)) => {
+                    return stop("the file ends within a record header".into(), window.rest_is_zero(position)?);
+                }
                 Err(error) => return stop(error.to_string(), false),
             };
             let expected = segment.sums.last_op + 1;
@@ -513,7 +573,12 @@ impl Scan<'_> {
                     return stop(format!("op {} does not continue the log before it", header.op), false);
                 }
                 machine.replay(&entry).map_err(|reason| RecoveryError::State { file, reason })?;
-                cursor = Cursor { head: header.op, head_id: entry.id(), timestamp: header.timestamp, view: cursor.view.max(header.view.0) };
+                cursor = Cursor {
+                    head: header.op,
+                    head_id: entry.id(),
+                    timestamp: header.timestamp,
+                    view: cursor.view.max(header.view.0),
+                };
             } else if header.op > cursor.head {
                 return stop(format!("op {} where op {} belongs", header.op, cursor.head.next()), false);
             }
@@ -526,7 +591,13 @@ impl Scan<'_> {
     }
 
     /// Looks for a whole record of this log behind a place where there is none: its position and op.
-    fn later_record(&self, first_op: u64, from: u64, length: u64, head: OpNumber) -> Result<Option<(u64, OpNumber)>, RecoveryError> {
+    fn later_record(
+        &self,
+        first_op: u64,
+        from: u64,
+        length: u64,
+        head: OpNumber,
+    ) -> Result<Option<(u64, OpNumber)>, RecoveryError> {
         let magic = MAGIC.to_le_bytes();
         let mut position = from;
         while position + (HEADER_SIZE as u64) <= length {

@@ -39,7 +39,8 @@ impl Segment {
         self.sums.last_op = header.op.0;
         self.sums.max_timestamp = header.timestamp;
         if header.kind == batch_kind {
-            let entry = IndexEntry { offset: header.base_offset, timestamp: header.timestamp, position: header.position };
+            let entry =
+                IndexEntry { offset: header.base_offset, timestamp: header.timestamp, position: header.position };
             self.index.note(entry, STRIDE_ACTIVE);
             self.sums.next_offset = header.base_offset + u64::from(header.count);
             self.sums.messages += u64::from(header.count);

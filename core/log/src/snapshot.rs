@@ -60,7 +60,11 @@ pub fn encode_snapshot(header: &SnapshotHeader, state: &[u8]) -> Bytes {
 ///
 /// # Errors
 /// A phrase that says what is wrong with it.
-pub fn decode_snapshot(bytes: &Bytes, cluster: ClusterId, group: GroupId) -> Result<(SnapshotHeader, Bytes), &'static str> {
+pub fn decode_snapshot(
+    bytes: &Bytes,
+    cluster: ClusterId,
+    group: GroupId,
+) -> Result<(SnapshotHeader, Bytes), &'static str> {
     if bytes.len() < HEADER {
         return Err("shorter than its header");
     }
@@ -100,8 +104,14 @@ mod tests {
     #[test]
     fn round_trip_and_every_damage_is_seen() {
         let group = GroupId { number: 2, life: 3 };
-        let header =
-            SnapshotHeader { cluster: ClusterId(1), group, first_op: 9, parent: EntryId(4), timestamp: 5, generation: 6 };
+        let header = SnapshotHeader {
+            cluster: ClusterId(1),
+            group,
+            first_op: 9,
+            parent: EntryId(4),
+            timestamp: 5,
+            generation: 6,
+        };
         let bytes = encode_snapshot(&header, b"state");
         let (read, state) = decode_snapshot(&bytes, ClusterId(1), group).expect("valid");
         assert_eq!((read, state.as_ref()), (header, b"state".as_ref()));

@@ -134,7 +134,9 @@ impl Poll {
             let left = end - at.position;
             let wanted = match self.reading.take() {
                 // A record was cut off: `reading` says how long it is.
-                Some((segment, position, length)) if segment == at.segment && position == at.position => u64::from(length),
+                Some((segment, position, length)) if segment == at.segment && position == at.position => {
+                    u64::from(length)
+                }
                 _ => self.guess(log, at),
             };
             let length = wanted.clamp(HEADER_SIZE as u64, u64::from(u32::MAX)).min(left);
@@ -160,7 +162,11 @@ impl Poll {
     pub fn handle_bytes(&mut self, log: &Log, bytes: &Bytes) -> Result<(), ReadDamage> {
         let Some(mut at) = self.at else { return Ok(()) };
         let mut position = 0usize;
-        let damage = |at: Found, reason: String| ReadDamage { file: log.segment_file(at.segment), position: at.position, reason };
+        let damage = |at: Found, reason: String| ReadDamage {
+            file: log.segment_file(at.segment),
+            position: at.position,
+            reason,
+        };
         while self.count_left > 0 {
             let rest = &bytes[position..];
             if rest.len() < HEADER_SIZE {
@@ -191,13 +197,15 @@ impl Poll {
             let body = bytes.slice(position + HEADER_SIZE..position + length);
             let whole = self.take(&header, &body).map_err(|reason| damage(at, reason))?;
             if !whole {
-                self.hint = self.last_offset.map(|last| Hint { offset: last + 1, segment: at.segment, position: at.position });
+                self.hint =
+                    self.last_offset.map(|last| Hint { offset: last + 1, segment: at.segment, position: at.position });
                 self.count_left = 0;
                 break;
             }
             at.position += length as u64;
             position += length;
-            self.hint = self.last_offset.map(|last| Hint { offset: last + 1, segment: at.segment, position: at.position });
+            self.hint =
+                self.last_offset.map(|last| Hint { offset: last + 1, segment: at.segment, position: at.position });
             if position == bytes.len() {
                 break;
             }

@@ -105,17 +105,24 @@ impl PartitionState {
             }
             Control::Purge { intent } => {
                 let generation = self.generation + 1;
-                *self = PartitionState { purge_intent: intent, purge_op: header.op.0, generation, ..PartitionState::empty() };
+                *self = PartitionState {
+                    purge_intent: intent,
+                    purge_op: header.op.0,
+                    generation,
+                    ..PartitionState::empty()
+                };
             }
             Control::Loss { next_offset } => {
                 self.generation += 1;
                 self.next_offset = self.next_offset.max(next_offset);
                 // A position behind the messages that are still there would wait for offsets that never come.
                 let last = self.last_offset;
-                self.offsets.retain(|_, offset| last.is_some_and(|last| {
-                    *offset = (*offset).min(last);
-                    true
-                }));
+                self.offsets.retain(|_, offset| {
+                    last.is_some_and(|last| {
+                        *offset = (*offset).min(last);
+                        true
+                    })
+                });
             }
         }
         Ok(())

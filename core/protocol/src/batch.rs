@@ -249,7 +249,12 @@ pub fn slice(batch: &[u8], first_offset: u64, max_count: u32, max_bytes: usize) 
     let info = header(batch);
     let last = info.base_offset + u64::from(info.count) - 1;
     if first_offset <= info.base_offset && info.count <= max_count && batch.len() <= max_bytes {
-        return Some(BatchSlice { header: None, frames: BATCH_HEADER_SIZE..batch.len(), count: info.count, last_offset: last });
+        return Some(BatchSlice {
+            header: None,
+            frames: BATCH_HEADER_SIZE..batch.len(),
+            count: info.count,
+            last_offset: last,
+        });
     }
     let skip = first_offset.saturating_sub(info.base_offset);
     let mut at = BATCH_HEADER_SIZE;
@@ -279,7 +284,12 @@ pub fn slice(batch: &[u8], first_offset: u64, max_count: u32, max_bytes: usize) 
         message += message_length(batch, message).expect("a stored batch is well-formed");
     }
     head[CHECKSUM_AT..COUNT_AT].copy_from_slice(&hasher.finish().to_le_bytes());
-    Some(BatchSlice { header: Some(head), frames: start..at, count, last_offset: info.base_offset + skip + u64::from(count) - 1 })
+    Some(BatchSlice {
+        header: Some(head),
+        frames: start..at,
+        count,
+        last_offset: info.base_offset + skip + u64::from(count) - 1,
+    })
 }
 
 /// A message of a batch, borrowed.
@@ -331,7 +341,9 @@ pub fn batches(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
         if rest.len() < BATCH_HEADER_SIZE {
             return None;
         }
-        let length = usize::try_from(u64_at(rest, 32)).ok().filter(|length| (BATCH_HEADER_SIZE..=rest.len()).contains(length))?;
+        let length = usize::try_from(u64_at(rest, 32))
+            .ok()
+            .filter(|length| (BATCH_HEADER_SIZE..=rest.len()).contains(length))?;
         let (batch, behind) = rest.split_at(length);
         rest = behind;
         Some(batch)

@@ -29,4 +29,7 @@ pub const USERNAME_LENGTH: std::ops::RangeInclusive<usize> = 3..=50;
 /// Lengths of a password in bytes.
 pub const PASSWORD_LENGTH: std::ops::RangeInclusive<usize> = 3..=100;
 
-const _: () = assert!(MESSAGE_PAYLOAD_MAX + MESSAGE_USER_HEADERS_MAX + MESSAGE_HEADER_SIZE + BATCH_HEADER_SIZE + FRAME_HEADER_SIZE + 1024 <= FRAME_SIZE_MAX);
+const _: () = assert!(
+    MESSAGE_PAYLOAD_MAX + MESSAGE_USER_HEADERS_MAX + MESSAGE_HEADER_SIZE + BATCH_HEADER_SIZE + FRAME_HEADER_SIZE + 1024
+        <= FRAME_SIZE_MAX
+);

@@ -86,7 +86,9 @@ impl<'a> Login<'a> {
         let password = {
             let mut at = rest;
             match (text(&mut at), text(&mut at)) {
-                (Some(username), Some(password)) if is_context(at) => Some(Credentials::Password { username, password }),
+                (Some(username), Some(password)) if is_context(at) => {
+                    Some(Credentials::Password { username, password })
+                }
                 _ => None,
             }
         };

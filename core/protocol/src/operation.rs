@@ -188,7 +188,8 @@ mod tests {
     fn the_table_is_the_protocols() {
         let logins = [38, 39, 40, 44, 45];
         let expected: Vec<u32> = {
-            let mut codes: Vec<u32> = COMMAND_TABLE.iter().map(|row| row.code).filter(|code| !logins.contains(code)).collect();
+            let mut codes: Vec<u32> =
+                COMMAND_TABLE.iter().map(|row| row.code).filter(|code| !logins.contains(code)).collect();
             codes.sort_unstable();
             codes
         };

@@ -20,7 +20,9 @@ impl IdentifierRef<'_> {
     pub fn to_identifier(self) -> Identifier {
         match self {
             IdentifierRef::Id(id) => Identifier::Id(id),
-            IdentifierRef::Name(name) => Identifier::Name(Name::new(name).expect("names of requests have 1 to 255 bytes")),
+            IdentifierRef::Name(name) => {
+                Identifier::Name(Name::new(name).expect("names of requests have 1 to 255 bytes"))
+            }
         }
     }
 }

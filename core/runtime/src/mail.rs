@@ -22,7 +22,10 @@ const REPLY_WAIT: Duration = Duration::from_secs(20);
 type Spawned = Pin<Box<dyn Future<Output = ()>>>;
 
 pub(crate) enum Mail {
-    Request { request: Request, reply: oneshot::Sender<Reply> },
+    Request {
+        request: Request,
+        reply: oneshot::Sender<Reply>,
+    },
     Groups(Vec<GroupChange>),
     /// Makes a future on the shard's thread, where it then lives.
     Spawn(Box<dyn FnOnce() -> Spawned + Send>),
@@ -111,11 +114,13 @@ impl RuntimeHandle {
         match mailbox.try_send(Mail::Request { request, reply }) {
             Ok(()) => {}
             Err(flume::TrySendError::Disconnected(_)) => return Err(CallError::Stopping),
-            Err(flume::TrySendError::Full(mail)) => match tokio::time::timeout(MAILBOX_WAIT, mailbox.send_async(mail)).await {
-                Ok(Ok(())) => {}
-                Ok(Err(_)) => return Err(CallError::Stopping),
-                Err(_) => return Err(CallError::Overloaded),
-            },
+            Err(flume::TrySendError::Full(mail)) => {
+                match tokio::time::timeout(MAILBOX_WAIT, mailbox.send_async(mail)).await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(_)) => return Err(CallError::Stopping),
+                    Err(_) => return Err(CallError::Overloaded),
+                }
+            }
         }
         match tokio::time::timeout(REPLY_WAIT, answer).await {
             Ok(Ok(reply)) => Ok(reply),

@@ -105,13 +105,25 @@ impl Runtime {
         let run = directory.start_number();
         let table = Arc::new(GroupTable::read(&*directory, settings.cluster)?);
         if table.damaged() > 0 {
-            tracing::warn!(entries = table.damaged(), "entries of the group table are damaged; the log of each group decides");
+            tracing::warn!(
+                entries = table.damaged(),
+                "entries of the group table are damaged; the log of each group decides"
+            );
         }
         let previous_end = match directory.previous_stop() {
             PreviousStop::UncleanOtherBoot => PreviousEnd::MachineStopped,
-            PreviousStop::FirstStart | PreviousStop::Clean | PreviousStop::UncleanSameBoot => PreviousEnd::PageCacheKept,
+            PreviousStop::FirstStart | PreviousStop::Clean | PreviousStop::UncleanSameBoot => {
+                PreviousEnd::PageCacheKept
+            }
         };
-        let metadata = MetadataGroup::recover(settings.cluster, settings.replica, settings.replica_count, run, previous_end, &*directory)?;
+        let metadata = MetadataGroup::recover(
+            settings.cluster,
+            settings.replica,
+            settings.replica_count,
+            run,
+            previous_end,
+            &*directory,
+        )?;
         let on_disk = directory.groups()?;
         let partitions_on_disk = on_disk.iter().any(|group| group.number != 0);
         if metadata.state().applied() == 0 && (partitions_on_disk || !table.is_empty()) {
@@ -169,7 +181,8 @@ impl Runtime {
                 .name(format!("shard-{index}"))
                 .spawn(move || {
                     let result = catch_unwind(AssertUnwindSafe(|| sit(seat, ready_sender)));
-                    let end = result.unwrap_or_else(|_| Ended::Fatal(format!("shard {index} panicked; see the log line before")));
+                    let end = result
+                        .unwrap_or_else(|_| Ended::Fatal(format!("shard {index} panicked; see the log line before")));
                     if let Ended::Fatal(reason) = &end {
                         fatal.send_replace(Some(reason.clone()));
                     }
@@ -287,7 +300,10 @@ fn sit(seat: Seat, ready: oneshot::Sender<Result<(), StartError>>) -> Ended {
         let _ = ready.send(Err(StartError::Thread { shard: index, reason }));
         Ended::Stopped { clean: false }
     };
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build_local(tokio::runtime::LocalOptions::default()) {
+    let runtime = match tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build_local(tokio::runtime::LocalOptions::default())
+    {
         Ok(runtime) => runtime,
         Err(error) => return refuse(error.to_string(), ready),
     };
@@ -300,7 +316,9 @@ fn sit(seat: Seat, ready: oneshot::Sender<Result<(), StartError>>) -> Ended {
         Ok((host, report)) => {
             if index == 0 {
                 match &report.fallback {
-                    Some(reason) => tracing::warn!("io_uring is not used: {reason}; disk operations take the portable way"),
+                    Some(reason) => {
+                        tracing::warn!("io_uring is not used: {reason}; disk operations take the portable way")
+                    }
                     None => tracing::info!("disk operations go through {}", report.engine),
                 }
             }
@@ -313,8 +331,10 @@ fn sit(seat: Seat, ready: oneshot::Sender<Result<(), StartError>>) -> Ended {
         let _ = ready.send(Err(error.into()));
         return Ended::Stopped { clean: false };
     }
-    let live: BTreeSet<GroupId> =
-        partitions.iter().map(|settings| GroupId { number: settings.group.number, life: settings.group.life }).collect();
+    let live: BTreeSet<GroupId> = partitions
+        .iter()
+        .map(|settings| GroupId { number: settings.group.number, life: settings.group.life })
+        .collect();
     shard.remove_leftovers(&leftovers, &live, next_group);
     let host = ShardHost {
         shard,

@@ -46,14 +46,16 @@ async fn command(handle: &RuntimeHandle, command: Command) -> Done {
 
 async fn topic(handle: &RuntimeHandle, topic: &str, partitions: u32) -> Vec<GroupId> {
     if handle.metadata().read(|state| state.user(0).is_none()) {
-        let bootstrap = Command::Bootstrap { cluster: "test".into(), root: name("root"), password_hash: PasswordHash("x".into()) };
+        let bootstrap =
+            Command::Bootstrap { cluster: "test".into(), root: name("root"), password_hash: PasswordHash("x".into()) };
         command(handle, bootstrap).await;
         command(handle, Command::CreateStream { name: name("s") }).await;
     }
-    let options = TopicOptionsPatch::from_text_map([("segment_size", "1MiB")], whippet_metadata::options::Purpose::Create)
-        .expect("valid")
-        .for_creation(&TopicDefaults::default(), partitions)
-        .expect("valid");
+    let options =
+        TopicOptionsPatch::from_text_map([("segment_size", "1MiB")], whippet_metadata::options::Purpose::Create)
+            .expect("valid")
+            .for_creation(&TopicDefaults::default(), partitions)
+            .expect("valid");
     let stream = Identifier::Name(name("s"));
     match command(handle, Command::CreateTopic { stream, name: name(topic), partitions, options }).await {
         Done::TopicCreated { topic, .. } => {
@@ -158,13 +160,22 @@ fn retries_offsets_purge_and_refusals() {
         let store = |offset, request| Request::StoreOffset { group, consumer, offset, identity: numbered(request) };
         assert!(matches!(handle.call(store(2, 3)).await, Ok(Reply::Done)));
         let refused = handle.call(store(3, 4)).await;
-        assert!(matches!(&refused, Ok(Reply::Refused(refusal)) if refusal.code == ErrorCode::InvalidOffset), "{refused:?}");
+        assert!(
+            matches!(&refused, Ok(Reply::Refused(refusal)) if refusal.code == ErrorCode::InvalidOffset),
+            "{refused:?}"
+        );
         let offset = handle.call(Request::GetOffset { group, consumer }).await;
-        assert!(matches!(&offset, Ok(Reply::Offset(info)) if info.stored_offset == Some(2) && info.current_offset == 2), "{offset:?}");
+        assert!(
+            matches!(&offset, Ok(Reply::Offset(info)) if info.stored_offset == Some(2) && info.current_offset == 2),
+            "{offset:?}"
+        );
         let delete = |request| Request::DeleteOffset { group, consumer, identity: numbered(request) };
         assert!(matches!(handle.call(delete(5)).await, Ok(Reply::Done)));
         let refused = handle.call(delete(6)).await;
-        assert!(matches!(&refused, Ok(Reply::Refused(refusal)) if refusal.code == ErrorCode::ConsumerOffsetNotFound), "{refused:?}");
+        assert!(
+            matches!(&refused, Ok(Reply::Refused(refusal)) if refusal.code == ErrorCode::ConsumerOffsetNotFound),
+            "{refused:?}"
+        );
 
         let request = Request::Poll {
             group,
@@ -180,7 +191,9 @@ fn retries_offsets_purge_and_refusals() {
         assert!(matches!(&offset, Ok(Reply::Offset(info)) if info.stored_offset == Some(1)), "{offset:?}");
 
         let (stream, topic) = (Identifier::Id(0), Identifier::Id(0));
-        let Done::Purged { groups, intent } = command(handle, Command::PurgeTopic { stream, topic }).await else { panic!("purged") };
+        let Done::Purged { groups, intent } = command(handle, Command::PurgeTopic { stream, topic }).await else {
+            panic!("purged")
+        };
         assert_eq!(groups.len(), 1);
         assert!(matches!(handle.call(Request::Purge { group, intent }).await, Ok(Reply::Done)));
         let (polled, _) = poll(handle, group, Strategy::First, 10).await;
@@ -192,13 +205,18 @@ fn retries_offsets_purge_and_refusals() {
         assert_eq!(stats[0].map(|s| (s.messages, s.segments, s.next_offset)), Some((1, 1, 1)));
         assert_eq!(stats[1], None);
         let gone = handle.call(send(GroupId { number: 99, life: 1 }, numbered(8), &[b"x"])).await;
-        assert!(matches!(&gone, Ok(Reply::Refused(refusal)) if refusal.code == ErrorCode::PartitionNotFound), "{gone:?}");
+        assert!(
+            matches!(&gone, Ok(Reply::Refused(refusal)) if refusal.code == ErrorCode::PartitionNotFound),
+            "{gone:?}"
+        );
     });
     assert!(runtime.stop(Duration::from_secs(5)));
     let runtime = start(temp.path(), 2);
     block(async {
         let handle = runtime.handle();
-        let group = handle.metadata().read(|state| state.all_partitions().next().map(|p| GroupId { number: p.group.number, life: p.group.life }));
+        let group = handle.metadata().read(|state| {
+            state.all_partitions().next().map(|p| GroupId { number: p.group.number, life: p.group.life })
+        });
         let (_, found) = poll(handle, group.expect("there"), Strategy::First, 10).await;
         assert_eq!(found, [(0, b"new".to_vec())]);
     });

@@ -14,8 +14,8 @@ use whippet_metadata::{LogEntry, MetadataState, Preflight};
 use whippet_protocol::ErrorCode;
 use whippet_storage::{RecoverySource, StorageCompletion};
 use whippet_vsr::{
-    self as vsr, ClusterId, Draft, DurableState, Entry, EntryId, GroupId, HEADER_SIZE, NotAccepted, Now, OpNumber, Replica,
-    ReplicaConfig, ReplicaId, ViewNumber,
+    self as vsr, ClusterId, Draft, DurableState, Entry, EntryId, GroupId, HEADER_SIZE, NotAccepted, Now, OpNumber,
+    Replica, ReplicaConfig, ReplicaId, ViewNumber,
 };
 
 /// Kind of the one sort of record in the metadata log: a postcard-encoded [`Envelope`].
@@ -93,7 +93,8 @@ fn decode(entry: &Entry) -> Result<Envelope, String> {
     if entry.header().kind != COMMAND {
         return Err(format!("op {} has the unknown kind {}", entry.op(), entry.header().kind));
     }
-    postcard::from_bytes(&entry.body()).map_err(|error| format!("the command of op {} can't be read: {error}", entry.op()))
+    postcard::from_bytes(&entry.body())
+        .map_err(|error| format!("the command of op {} can't be read: {error}", entry.op()))
 }
 
 impl MetadataGroup {
@@ -121,12 +122,16 @@ impl MetadataGroup {
         };
         let mut replayed = Replayed(MetadataState::new());
         let recovered = recover(source, config, previous_end, &mut replayed)?;
-        let mut notices: Vec<Notice> =
-            recovered.remarks.iter().map(|remark| Notice::new(Severity::Warning, GroupId::METADATA, format!("{remark}"))).collect();
+        let mut notices: Vec<Notice> = recovered
+            .remarks
+            .iter()
+            .map(|remark| Notice::new(Severity::Warning, GroupId::METADATA, format!("{remark}")))
+            .collect();
         let torn = match recovered.verdict {
             Verdict::Whole => false,
             Verdict::TornTail { file, position } => {
-                let text = format!("{file} ends in a torn write that nobody was promised; it is cut at byte {position}");
+                let text =
+                    format!("{file} ends in a torn write that nobody was promised; it is cut at byte {position}");
                 notices.push(Notice::new(Severity::Info, GroupId::METADATA, text));
                 true
             }
@@ -142,7 +147,8 @@ impl MetadataGroup {
             head_timestamp: recovered.head_timestamp,
             commit: if replica_count == 1 { head } else { OpNumber::ZERO },
         };
-        let replica = Replica::new(ReplicaConfig { cluster, group: GroupId::METADATA, replica, replica_count }, durable);
+        let replica =
+            Replica::new(ReplicaConfig { cluster, group: GroupId::METADATA, replica, replica_count }, durable);
         Ok(MetadataGroup {
             replica,
             log: recovered.log,
@@ -177,7 +183,8 @@ impl MetadataGroup {
 
     pub(crate) fn push(&mut self, ticket: RequestTicket, envelope: Arc<Envelope>, effects: &mut VecDeque<Effect>) {
         if self.waiting.len() >= WAITING_MAX {
-            let refusal = Refusal::because(ErrorCode::TransientNotAccepted, "too many metadata commands wait; try again");
+            let refusal =
+                Refusal::because(ErrorCode::TransientNotAccepted, "too many metadata commands wait; try again");
             effects.push_back(Effect::Reply { ticket, reply: Reply::Refused(refusal) });
             return;
         }
@@ -209,7 +216,8 @@ impl MetadataGroup {
             // What a durable snapshot covers is not needed any more: nobody reads old metadata commands.
             self.log.remove_up_to(OpNumber(covered), &mut issuer);
         }
-        self.deadline_ns = if self.log.needs_retry() { Some(now.monotonic_ns + 100_000_000) } else { self.log.timeout_ns() };
+        self.deadline_ns =
+            if self.log.needs_retry() { Some(now.monotonic_ns + 100_000_000) } else { self.log.timeout_ns() };
     }
 
     fn drain(&mut self, tickets: &mut Tickets, effects: &mut VecDeque<Effect>, now: Now) -> bool {
@@ -232,7 +240,10 @@ impl MetadataGroup {
             let (ticket, envelope) = (*ticket, envelope.clone());
             let numbered = envelope.client != 0 && !matches!(envelope.command, Command::Register);
             let same = self.in_flight.iter_mut().find(|held| {
-                numbered && held.envelope.client == envelope.client && held.envelope.request == envelope.request && held.envelope.request != 0
+                numbered
+                    && held.envelope.client == envelope.client
+                    && held.envelope.request == envelope.request
+                    && held.envelope.request != 0
             });
             if let Some(same) = same {
                 if *same.envelope == *envelope {
@@ -261,17 +272,23 @@ impl MetadataGroup {
             let body = postcard::to_allocvec(&*envelope).expect("a command has nothing that can't be encoded");
             if body.len() > COMMAND_BYTES_MAX {
                 self.waiting.pop_front();
-                let refusal = Refusal::because(ErrorCode::InvalidCommand, format!("a metadata command of {} bytes is larger than {COMMAND_BYTES_MAX}", body.len()));
+                let refusal = Refusal::because(
+                    ErrorCode::InvalidCommand,
+                    format!("a metadata command of {} bytes is larger than {COMMAND_BYTES_MAX}", body.len()),
+                );
                 effects.push_back(Effect::Reply { ticket, reply: Reply::Refused(refusal) });
                 continue;
             }
             let length = HEADER_SIZE + body.len();
             let refusal = match self.replica.admits(length) {
-                Ok(()) => match self.log.ensure_space(length as u64, &mut Issuer { tickets, effects, owner: Owner::Metadata }) {
-                    Space::Ready => None,
-                    Space::Waiting => return,
-                    Space::Full => Some("the disk is full: free space, then try again; reads go on".to_string()),
-                },
+                Ok(()) => {
+                    match self.log.ensure_space(length as u64, &mut Issuer { tickets, effects, owner: Owner::Metadata })
+                    {
+                        Space::Ready => None,
+                        Space::Waiting => return,
+                        Space::Full => Some("the disk is full: free space, then try again; reads go on".to_string()),
+                    }
+                }
                 Err(NotAccepted::PipelineFull { .. }) => return,
                 Err(other) => Some(other.to_string()),
             };

@@ -156,7 +156,8 @@ pub(crate) struct Parts {
 
 impl PartitionGroup {
     pub(crate) fn new(parts: Parts) -> PartitionGroup {
-        let Parts { settings, slot, replica, log, state, head_id, head_timestamp, condition, listed, snapshots } = parts;
+        let Parts { settings, slot, replica, log, state, head_id, head_timestamp, condition, listed, snapshots } =
+            parts;
         let head = log.head();
         let limit = log.end().map(|(segment, end)| ReadLimit { op: head, segment, end });
         PartitionGroup {
@@ -214,7 +215,8 @@ impl PartitionGroup {
     pub(crate) fn push(&mut self, work: Work, answer: Answer, cx: &mut Context<'_>) {
         let bytes = work.bytes();
         if self.waiting.len() >= WAITING_MAX || self.waiting_bytes + bytes > WAITING_BYTES_MAX {
-            let refusal = Refusal::because(ErrorCode::TransientNotAccepted, "too many writes wait for this partition; try again");
+            let refusal =
+                Refusal::because(ErrorCode::TransientNotAccepted, "too many writes wait for this partition; try again");
             return refuse(answer, refusal, cx);
         }
         self.waiting_bytes += bytes;
@@ -242,11 +244,8 @@ impl PartitionGroup {
             self.log.drive(now, &mut cx.issuer(owner));
         }
         self.log.remove_superseded(&mut self.snapshots, &mut cx.issuer(owner));
-        self.deadline_ns = if self.log.needs_retry() {
-            Some(cx.now.monotonic_ns + 100_000_000)
-        } else {
-            self.log.timeout_ns()
-        };
+        self.deadline_ns =
+            if self.log.needs_retry() { Some(cx.now.monotonic_ns + 100_000_000) } else { self.log.timeout_ns() };
     }
 
     fn take_snapshot(&mut self) {
@@ -285,7 +284,8 @@ impl PartitionGroup {
             if let Some(op) = self.in_flight_requests.get(&(identity.client, identity.request)).copied() {
                 // The same request is in flight already: it is answered together with the first.
                 let answer = self.pop_waiting().answer;
-                let at = self.in_flight.binary_search_by_key(&op, |held| held.0).expect("requests in flight are in flight");
+                let at =
+                    self.in_flight.binary_search_by_key(&op, |held| held.0).expect("requests in flight are in flight");
                 self.in_flight[at].1.push(answer);
                 continue;
             }
@@ -380,16 +380,33 @@ impl PartitionGroup {
             Work::Send { identity, mut buffer, batch, count } => {
                 // The record header is written over the bytes before the batch, which nobody needs any more.
                 buffer.advance(batch.start - HEADER_SIZE);
-                let body_hash = batch::stamp(&mut buffer[HEADER_SIZE..], u64::from(self.settings.partition), self.next_offset, timestamp);
+                let body_hash = batch::stamp(
+                    &mut buffer[HEADER_SIZE..],
+                    u64::from(self.settings.partition),
+                    self.next_offset,
+                    timestamp,
+                );
                 let base_offset = self.next_offset;
                 self.next_offset += u64::from(count);
-                (self.draft(BATCH, identity, body_hash, timestamp, (base_offset, count), place, generation, buffer), false)
+                (
+                    self.draft(BATCH, identity, body_hash, timestamp, (base_offset, count), place, generation, buffer),
+                    false,
+                )
             }
             Work::Control { identity, control } => {
                 let body = control.encode();
                 let mut buffer = BytesMut::zeroed(HEADER_SIZE);
                 buffer.extend_from_slice(&body);
-                let draft = self.draft(control.kind(), identity, control_hash(&body), timestamp, (self.next_offset, 0), place, generation, buffer);
+                let draft = self.draft(
+                    control.kind(),
+                    identity,
+                    control_hash(&body),
+                    timestamp,
+                    (self.next_offset, 0),
+                    place,
+                    generation,
+                    buffer,
+                );
                 if let Control::Loss { next_offset } = control {
                     self.next_offset = self.next_offset.max(next_offset);
                 }
@@ -438,7 +455,8 @@ impl PartitionGroup {
         let header = *entry.header();
         self.state.apply(entry).expect("only records of known kinds are proposed");
         self.applied = Applied { op: header.op, id: header.id, timestamp: header.timestamp };
-        self.limit = Some(ReadLimit { op: header.op, segment: header.segment, end: header.position + u64::from(header.length) });
+        self.limit =
+            Some(ReadLimit { op: header.op, segment: header.segment, end: header.position + u64::from(header.length) });
         if self.state.purge_op == header.op.0 {
             self.barrier = false;
             self.next_offset = 0;
@@ -455,7 +473,8 @@ impl PartitionGroup {
         let Some((op, answers)) = self.in_flight.pop_front() else { return };
         assert_eq!(op, header.op, "ops are applied in the order in which they were proposed");
         for answer in answers {
-            let remembered = if header.kind == BATCH { Remembered::Appended(header.base_offset) } else { Remembered::Offset };
+            let remembered =
+                if header.kind == BATCH { Remembered::Appended(header.base_offset) } else { Remembered::Offset };
             answer_applied(answer, remembered, cx);
         }
     }
@@ -568,7 +587,10 @@ impl PartitionGroup {
     }
 
     pub(crate) fn offset(&self, consumer: Consumer) -> OffsetInfo {
-        OffsetInfo { current_offset: self.state.current_offset(), stored_offset: self.state.offsets.get(&consumer).copied() }
+        OffsetInfo {
+            current_offset: self.state.current_offset(),
+            stored_offset: self.state.offsets.get(&consumer).copied(),
+        }
     }
 
     /// Starts a poll; it may be answered at once.
@@ -593,7 +615,9 @@ impl PartitionGroup {
             Strategy::Timestamp(timestamp) => Start::Timestamp(timestamp),
             Strategy::First => Start::Offset(0),
             Strategy::Last => Start::Offset((self.state.current_offset() + 1).saturating_sub(u64::from(count))),
-            Strategy::Next => Start::Offset(self.state.offsets.get(&consumer).map_or(0, |stored| stored.saturating_add(1))),
+            Strategy::Next => {
+                Start::Offset(self.state.offsets.get(&consumer).map_or(0, |stored| stored.saturating_add(1)))
+            }
         };
         let past_the_end = match start {
             Start::Offset(offset) => self.state.last_offset.is_none_or(|last| offset > last),
@@ -606,7 +630,10 @@ impl PartitionGroup {
             return cx.reply(ticket, Reply::Polled(self.polled(Vec::new(), 0)));
         };
         if self.polls.len() >= POLLS_MAX {
-            let refusal = Refusal::because(ErrorCode::TransientNotAccepted, "too many polls of this partition are under way; try again");
+            let refusal = Refusal::because(
+                ErrorCode::TransientNotAccepted,
+                "too many polls of this partition are under way; try again",
+            );
             return cx.reply(ticket, Reply::Refused(refusal));
         }
         let hints: Vec<Hint> = self.hints.iter().flatten().copied().collect();
@@ -643,7 +670,8 @@ impl PartitionGroup {
                 whippet_log::Issue::issue(&mut cx.issuer(owner), StorageOp::Read { file, position, length });
             }
             Step::Done => {
-                let ActivePoll { poll, ticket, consumer, auto_commit, identity } = self.polls.remove(&id).expect("looked at it");
+                let ActivePoll { poll, ticket, consumer, auto_commit, identity } =
+                    self.polls.remove(&id).expect("looked at it");
                 let (chunks, count, last_offset, hint) = poll.finish();
                 if let (0, Condition::Damaged(_), Some(refusal)) = (count, &self.condition, self.unusable()) {
                     // What was asked for lies at the damage or behind it: nothing is not the answer.
@@ -705,7 +733,9 @@ fn disk_full() -> Refusal {
 fn refuse(answer: Answer, refusal: Refusal, cx: &mut Context<'_>) {
     match answer {
         Answer::Nobody => {}
-        Answer::Sent(ticket) | Answer::Done(ticket) | Answer::Polled(ticket, _) => cx.reply(ticket, Reply::Refused(refusal)),
+        Answer::Sent(ticket) | Answer::Done(ticket) | Answer::Polled(ticket, _) => {
+            cx.reply(ticket, Reply::Refused(refusal))
+        }
     }
 }
 

@@ -26,7 +26,6 @@ pub struct Identity {
     pub user: u32,
 }
 
-
 /// Where a poll starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {

@@ -15,7 +15,10 @@ use whippet_partition::record::BATCH;
 use whippet_partition::{Control, PartitionState};
 use whippet_protocol::ErrorCode;
 use whippet_storage::{FileName, GroupDirectory, RecoverySource, StorageCompletion, StorageOp, StorageTicket};
-use whippet_vsr::{ClusterId, DurableState, EntryId, GroupId, HEADER_SIZE, Now, OpNumber, Replica, ReplicaConfig, ReplicaId, ViewNumber};
+use whippet_vsr::{
+    ClusterId, DurableState, EntryId, GroupId, HEADER_SIZE, Now, OpNumber, Replica, ReplicaConfig, ReplicaId,
+    ViewNumber,
+};
 
 /// What a shard is told about itself.
 #[derive(Clone, Copy, Debug)]
@@ -131,7 +134,11 @@ impl Shard {
             group: GroupId { number: settings.group.number, life: settings.group.life },
             segment_size: settings.segment_size,
             // One log has one rule: what vouches for an offset vouches for every record before it.
-            durability: if settings.persisted || settings.offsets_persisted { Durability::Persisted } else { Durability::Replicated },
+            durability: if settings.persisted || settings.offsets_persisted {
+                Durability::Persisted
+            } else {
+                Durability::Replicated
+            },
             batch_kind: BATCH,
             run: self.config.run,
             sync_interval_ns: self.config.sync_interval_ns,
@@ -159,7 +166,11 @@ impl Shard {
         match recovered.verdict {
             Verdict::Whole => {}
             Verdict::TornTail { file, position } => {
-                self.notice(Severity::Info, group, format!("{file} ends in a torn write that nobody was promised; it is cut at byte {position}"));
+                self.notice(
+                    Severity::Info,
+                    group,
+                    format!("{file} ends in a torn write that nobody was promised; it is cut at byte {position}"),
+                );
                 torn = true;
             }
             Verdict::Lost { acknowledged, reserved_offset } => {
@@ -179,11 +190,16 @@ impl Shard {
         match &condition {
             Condition::Fine => {}
             Condition::Damaged(damage) => {
-                let text = format!("{damage}. What lies before it is served, writes are refused. Restore the file from a backup, or delete the topic");
+                let text = format!(
+                    "{damage}. What lies before it is served, writes are refused. Restore the file from a backup, or delete the topic"
+                );
                 self.notice(Severity::Error, group, text);
             }
             Condition::Missing => {
-                let text = format!("the directory {} is gone although it held data. The partition is not served; restore it from a backup, or delete the topic", config_directory(group));
+                let text = format!(
+                    "the directory {} is gone although it held data. The partition is not served; restore it from a backup, or delete the topic",
+                    config_directory(group)
+                );
                 self.notice(Severity::Error, group, text);
             }
         }
@@ -209,11 +225,16 @@ impl Shard {
             listed: if listed { Listed::Yes } else { Listed::No },
             snapshots: recovered.snapshots,
         });
-        let mut cx = Context { tickets: &mut self.tickets, effects: &mut self.effects, now, to_list: &mut self.to_list };
+        let mut cx =
+            Context { tickets: &mut self.tickets, effects: &mut self.effects, now, to_list: &mut self.to_list };
         partition.finish_recovery(torn, lost, &mut cx);
         if intent > 0 {
             // The metadata log emptied the topic; if the partition's own log does not know yet, it learns it now.
-            partition.push(Work::Control { identity: Default::default(), control: Control::Purge { intent } }, Answer::Nobody, &mut cx);
+            partition.push(
+                Work::Control { identity: Default::default(), control: Control::Purge { intent } },
+                Answer::Nobody,
+                &mut cx,
+            );
         }
         self.by_group.insert(group, slot);
         self.slots[slot as usize] = Some(partition);
@@ -222,7 +243,12 @@ impl Shard {
     }
 
     fn replica_config(&self, group: GroupId) -> ReplicaConfig {
-        ReplicaConfig { cluster: self.config.cluster, group, replica: self.config.replica, replica_count: self.config.replica_count }
+        ReplicaConfig {
+            cluster: self.config.cluster,
+            group,
+            replica: self.config.replica,
+            replica_count: self.config.replica_count,
+        }
     }
 
     fn open_slot(&mut self) -> u32 {
@@ -269,7 +295,10 @@ impl Shard {
                     metadata.push(ticket, envelope, &mut self.effects);
                     self.metadata_touched = true;
                 }
-                None => self.refuse(ticket, Refusal::because(ErrorCode::TransientNotAccepted, "this shard does not host the metadata")),
+                None => self.refuse(
+                    ticket,
+                    Refusal::because(ErrorCode::TransientNotAccepted, "this shard does not host the metadata"),
+                ),
             },
             Request::Stats { groups } => {
                 let stats = groups.iter().map(|group| self.partition(*group).map(PartitionGroup::stats)).collect();
@@ -288,7 +317,10 @@ impl Shard {
                 });
             }
             Request::Send { group, identity, buffer, batch, count } => {
-                assert!(batch.start >= HEADER_SIZE && batch.end == buffer.len() && count > 0, "the gateway leaves room for the record header");
+                assert!(
+                    batch.start >= HEADER_SIZE && batch.end == buffer.len() && count > 0,
+                    "the gateway leaves room for the record header"
+                );
                 self.push(group, ticket, now, Work::Send { identity, buffer, batch, count }, Answer::Sent(ticket));
             }
             Request::StoreOffset { group, consumer, offset, identity } => {
@@ -301,7 +333,13 @@ impl Shard {
             }
             Request::Purge { group, intent } => {
                 let control = Control::Purge { intent };
-                self.push(group, ticket, now, Work::Control { identity: Default::default(), control }, Answer::Done(ticket));
+                self.push(
+                    group,
+                    ticket,
+                    now,
+                    Work::Control { identity: Default::default(), control },
+                    Answer::Done(ticket),
+                );
             }
         }
     }
@@ -315,13 +353,20 @@ impl Shard {
         self.slots[slot as usize].as_ref()
     }
 
-    fn with_partition(&mut self, group: GroupId, ticket: RequestTicket, now: Now, act: impl FnOnce(&mut PartitionGroup, &mut Context<'_>)) {
+    fn with_partition(
+        &mut self,
+        group: GroupId,
+        ticket: RequestTicket,
+        now: Now,
+        act: impl FnOnce(&mut PartitionGroup, &mut Context<'_>),
+    ) {
         let Some(slot) = self.by_group.get(&group).copied() else {
             self.effects.push_back(Effect::Reply { ticket, reply: gone() });
             return;
         };
         let partition = self.slots[slot as usize].as_mut().expect("a known group has a slot");
-        let mut cx = Context { tickets: &mut self.tickets, effects: &mut self.effects, now, to_list: &mut self.to_list };
+        let mut cx =
+            Context { tickets: &mut self.tickets, effects: &mut self.effects, now, to_list: &mut self.to_list };
         act(partition, &mut cx);
         self.touched.insert(slot);
     }
@@ -336,16 +381,23 @@ impl Shard {
                 self.metadata_touched = true;
                 self.metadata.as_mut().map_or(Ok(()), |metadata| metadata.handle_completion(completion))
             }
-            Owner::Partition { slot, group } => match self.slots[slot as usize].as_mut().filter(|held| held.id() == group) {
-                Some(partition) => {
-                    self.touched.insert(slot);
-                    partition.handle_completion(completion)
+            Owner::Partition { slot, group } => {
+                match self.slots[slot as usize].as_mut().filter(|held| held.id() == group) {
+                    Some(partition) => {
+                        self.touched.insert(slot);
+                        partition.handle_completion(completion)
+                    }
+                    None => Ok(()),
                 }
-                None => Ok(()),
-            },
+            }
             Owner::Poll { slot, group, poll } => {
                 if let Some(partition) = self.slots[slot as usize].as_mut().filter(|held| held.id() == group) {
-                    let mut cx = Context { tickets: &mut self.tickets, effects: &mut self.effects, now, to_list: &mut self.to_list };
+                    let mut cx = Context {
+                        tickets: &mut self.tickets,
+                        effects: &mut self.effects,
+                        now,
+                        to_list: &mut self.to_list,
+                    };
                     partition.handle_read(poll, completion, &mut cx);
                     self.touched.insert(slot);
                 }
@@ -394,7 +446,8 @@ impl Shard {
                 if let Some(deadline) = partition.deadline_ns {
                     self.timers.remove(&(deadline, slot));
                 }
-                let mut cx = Context { tickets: &mut self.tickets, effects: &mut self.effects, now, to_list: &mut self.to_list };
+                let mut cx =
+                    Context { tickets: &mut self.tickets, effects: &mut self.effects, now, to_list: &mut self.to_list };
                 partition.close(&mut cx);
                 self.touched.remove(&slot);
                 self.free_slots.push(slot);
@@ -404,8 +457,13 @@ impl Shard {
                 let group = GroupId { number: group.number, life: group.life };
                 let Some(slot) = self.by_group.get(&group).copied() else { return };
                 let Some(partition) = self.slots[slot as usize].as_mut() else { return };
-                let mut cx = Context { tickets: &mut self.tickets, effects: &mut self.effects, now, to_list: &mut self.to_list };
-                partition.push(Work::Control { identity: Default::default(), control: Control::Purge { intent } }, Answer::Nobody, &mut cx);
+                let mut cx =
+                    Context { tickets: &mut self.tickets, effects: &mut self.effects, now, to_list: &mut self.to_list };
+                partition.push(
+                    Work::Control { identity: Default::default(), control: Control::Purge { intent } },
+                    Answer::Nobody,
+                    &mut cx,
+                );
                 self.touched.insert(slot);
             }
         }
@@ -418,7 +476,9 @@ impl Shard {
 
     /// Does all that the events since the last call made possible, and what time has made due.
     pub fn settle(&mut self, now: Now) {
-        while let Some((deadline, slot)) = self.timers.first().copied().filter(|(deadline, _)| *deadline <= now.monotonic_ns) {
+        while let Some((deadline, slot)) =
+            self.timers.first().copied().filter(|(deadline, _)| *deadline <= now.monotonic_ns)
+        {
             self.timers.remove(&(deadline, slot));
             self.touched.insert(slot);
         }
@@ -434,7 +494,8 @@ impl Shard {
                 partition.flush();
             }
             let before = partition.deadline_ns;
-            let mut cx = Context { tickets: &mut self.tickets, effects: &mut self.effects, now, to_list: &mut self.to_list };
+            let mut cx =
+                Context { tickets: &mut self.tickets, effects: &mut self.effects, now, to_list: &mut self.to_list };
             partition.run(&mut cx);
             if partition.deadline_ns != before {
                 if let Some(deadline) = before {
@@ -478,7 +539,9 @@ impl Shard {
                 }
                 return;
             }
-            self.effects.push_back(Effect::Fatal(format!("{error}. The table of groups can't be written, so this process ends")));
+            self.effects.push_back(Effect::Fatal(format!(
+                "{error}. The table of groups can't be written, so this process ends"
+            )));
             return;
         }
         match listing {
@@ -540,13 +603,20 @@ impl Shard {
     pub fn remove_leftovers(&mut self, directories: &[GroupDirectory], live: &BTreeSet<GroupId>, next_number: u64) {
         for directory in directories {
             let group = GroupId { number: directory.number, life: directory.life };
-            if group.number == 0 || live.contains(&group) || shard_of(group, self.config.shard_count) != self.config.shard {
+            if group.number == 0
+                || live.contains(&group)
+                || shard_of(group, self.config.shard_count) != self.config.shard
+            {
                 continue;
             }
             if group.number < next_number {
                 self.issue(StorageOp::RemoveGroup { group: *directory }, Owner::Nobody);
             } else {
-                self.notice(Severity::Warning, group, format!("{directory} belongs to no partition that the metadata knows; it is left alone"));
+                self.notice(
+                    Severity::Warning,
+                    group,
+                    format!("{directory} belongs to no partition that the metadata knows; it is left alone"),
+                );
             }
         }
     }

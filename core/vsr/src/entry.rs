@@ -125,7 +125,11 @@ impl EntryHeader {
         let Some(bytes) = bytes.get(..HEADER_SIZE) else { return Err(InvalidHeader::Short(bytes.len())) };
         let magic = u32_at(bytes, 84);
         if magic != MAGIC {
-            return Err(if bytes.iter().all(|byte| *byte == 0) { InvalidHeader::Zero } else { InvalidHeader::Magic(magic) });
+            return Err(if bytes.iter().all(|byte| *byte == 0) {
+                InvalidHeader::Zero
+            } else {
+                InvalidHeader::Magic(magic)
+            });
         }
         let id = u128_at(bytes, 0);
         if id == 0 || id != XxHash3_128::oneshot(&bytes[16..]) {
@@ -256,8 +260,21 @@ impl Entry {
     /// # Panics
     /// When the draft has no room for a header, no kind, or is larger than an entry may be: mistakes of ours.
     pub fn seal(draft: Draft, placement: Placement) -> Entry {
-        let Draft { kind, client, session, request, user, body_hash, timestamp, base_offset, count, generation, segment, position, mut bytes } =
-            draft;
+        let Draft {
+            kind,
+            client,
+            session,
+            request,
+            user,
+            body_hash,
+            timestamp,
+            base_offset,
+            count,
+            generation,
+            segment,
+            position,
+            mut bytes,
+        } = draft;
         assert!(kind != 0, "an entry has a kind");
         assert!(bytes.len() >= HEADER_SIZE && bytes.len() <= ENTRY_SIZE_MAX, "draft of {} bytes", bytes.len());
         let mut header = EntryHeader {

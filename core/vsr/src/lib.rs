@@ -23,7 +23,9 @@ mod id;
 mod message;
 mod replica;
 
-pub use entry::{Draft, ENTRY_SIZE_MAX, Entry, EntryHeader, FORMAT_VERSION, HEADER_SIZE, InvalidHeader, MAGIC, Placement};
+pub use entry::{
+    Draft, ENTRY_SIZE_MAX, Entry, EntryHeader, FORMAT_VERSION, HEADER_SIZE, InvalidHeader, MAGIC, Placement,
+};
 pub use id::{ClusterId, EntryId, GroupId, Now, OpNumber, Quorums, ReplicaId, ViewNumber, primary};
 pub use message::{Envelope, Ignored, Message, MessageBody, Target};
 pub use replica::{

@@ -34,11 +34,17 @@ fn effects(replica: &mut Replica) -> Vec<Effect> {
 }
 
 fn messages(effects: &[Effect]) -> Vec<Message> {
-    effects.iter().filter_map(|effect| if let Effect::Send(_, message) = effect { Some(message.clone()) } else { None }).collect()
+    effects
+        .iter()
+        .filter_map(|effect| if let Effect::Send(_, message) = effect { Some(message.clone()) } else { None })
+        .collect()
 }
 
 fn applied(effects: &[Effect]) -> Vec<u64> {
-    effects.iter().filter_map(|effect| if let Effect::Apply(entry) = effect { Some(entry.op().0) } else { None }).collect()
+    effects
+        .iter()
+        .filter_map(|effect| if let Effect::Apply(entry) = effect { Some(entry.op().0) } else { None })
+        .collect()
 }
 
 #[test]

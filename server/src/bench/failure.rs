@@ -58,7 +58,10 @@ mod tests {
 
     #[test]
     fn numbers_come_with_words() {
-        assert_eq!(BenchError::Refused(2013).to_string(), "the server answered with error 2013 (topic name already exists)");
+        assert_eq!(
+            BenchError::Refused(2013).to_string(),
+            "the server answered with error 2013 (topic name already exists)"
+        );
         assert_eq!(
             BenchError::Evicted(9).to_string(),
             "the server ended the session (reason 9: wrong user name or password; see --username and --password)"

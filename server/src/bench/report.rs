@@ -110,8 +110,9 @@ impl Report {
     fn cpu_per_1000_requests(&self) -> Option<(f64, f64)> {
         let (before, after) = self.server?;
         let thousands = self.tally.requests as f64 / 1000.0;
-        (thousands > 0.0)
-            .then(|| ((after.user - before.user) * 1000.0 / thousands, (after.system - before.system) * 1000.0 / thousands))
+        (thousands > 0.0).then(|| {
+            ((after.user - before.user) * 1000.0 / thousands, (after.system - before.system) * 1000.0 / thousands)
+        })
     }
 
     /// For people.
@@ -149,7 +150,8 @@ impl Report {
                 request_user + request_system
             );
             let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-            let _ = writeln!(text, "server RSS   {:.1} MiB, {:.1} MiB before", mib(after.resident), mib(before.resident));
+            let _ =
+                writeln!(text, "server RSS   {:.1} MiB, {:.1} MiB before", mib(after.resident), mib(before.resident));
         }
         text
     }
@@ -247,7 +249,11 @@ mod tests {
     #[test]
     fn people_get_the_same_figures() {
         let text = report().text();
-        for part in ["500.0 MB/s · 500 requests/s · 5000 messages/s", "1.500 s/GB (user 0.500, system 1.000)", "20.0 MiB, 10.0 MiB before"] {
+        for part in [
+            "500.0 MB/s · 500 requests/s · 5000 messages/s",
+            "1.500 s/GB (user 0.500, system 1.000)",
+            "20.0 MiB, 10.0 MiB before",
+        ] {
             assert!(text.contains(part), "{part} in {text}");
         }
     }

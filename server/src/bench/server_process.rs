@@ -42,7 +42,8 @@ mod tests {
 
     #[test]
     fn fields_are_found_behind_any_name() {
-        let stat = "7 (a) b) (c) S 1 7 7 0 -1 4194560 900 0 0 0 150 250 0 0 20 0 4 0 100 200000 512 18446744073709551615 1";
+        let stat =
+            "7 (a) b) (c) S 1 7 7 0 -1 4194560 900 0 0 0 150 250 0 0 20 0 4 0 100 200000 512 18446744073709551615 1";
         assert_eq!(parse(stat, 100, 4096), Some(Usage { user: 1.5, system: 2.5, resident: 512 * 4096 }));
         assert_eq!(parse("7 (a) S 1", 100, 4096), None);
     }

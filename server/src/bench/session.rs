@@ -39,7 +39,8 @@ impl Session {
         let login = session.exchange(REGISTER, 0, &body::login(username, password))?;
         // user u32, session u64, versions.
         let number = login.get(4..12).and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes);
-        session.session = number.filter(|number| *number > 0).ok_or(BenchError::Protocol("the login has no session"))?;
+        session.session =
+            number.filter(|number| *number > 0).ok_or(BenchError::Protocol("the login has no session"))?;
         Ok(session)
     }
 
@@ -108,7 +109,9 @@ impl Session {
 pub fn reply_size(header: &HeaderBytes) -> Result<usize, BenchError> {
     match ServerFrame::parse(header) {
         Some(ServerFrame::Reply { size, status: 0, .. }) if size as usize <= FRAME_SIZE_MAX => Ok(size as usize),
-        Some(ServerFrame::Reply { status: 0, .. }) => Err(BenchError::Protocol("a reply is larger than a frame may be")),
+        Some(ServerFrame::Reply { status: 0, .. }) => {
+            Err(BenchError::Protocol("a reply is larger than a frame may be"))
+        }
         Some(ServerFrame::Reply { status, .. }) => Err(BenchError::Refused(status)),
         Some(ServerFrame::Eviction { reason }) => Err(BenchError::Evicted(reason)),
         None => Err(BenchError::Protocol("what the server sends is no frame of protocol 0.11")),

@@ -73,7 +73,11 @@ fn answer(request: &RequestHeader, body: &[u8], seen: &mut Seen) -> Result<Vec<u
         Asked::Command(Command::CreateStream | Command::CreateTopic) => {
             // Everything is there already.
             seen.names_taken += 1;
-            let code = if request.operation == 128 { ErrorCode::StreamNameAlreadyExists } else { ErrorCode::TopicNameAlreadyExists };
+            let code = if request.operation == 128 {
+                ErrorCode::StreamNameAlreadyExists
+            } else {
+                ErrorCode::TopicNameAlreadyExists
+            };
             Ok(result_error(code.code()).to_vec())
         }
         Asked::Command(Command::DeleteStream) => {

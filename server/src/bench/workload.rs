@@ -85,7 +85,8 @@ impl Produce {
         let capacity = target.messages as usize * (MESSAGE_HEADER_SIZE + target.message_size);
         let mut builder = BatchBuilder::new(headroom, now, capacity);
         for index in 0..target.messages {
-            let payload: Vec<u8> = (0..target.message_size).map(|at| (at as u32).wrapping_mul(31).wrapping_add(index) as u8).collect();
+            let payload: Vec<u8> =
+                (0..target.message_size).map(|at| (at as u32).wrapping_mul(31).wrapping_add(index) as u8).collect();
             builder.push(0, now, &payload, &[]);
         }
         let (mut frame, _) = builder.finish();

@@ -83,7 +83,15 @@ pub fn default_file() -> String {
             text.push('\n');
             comment(&mut text, setting.what);
             comment(&mut text, setting.effect);
-            comment(&mut text, &format!("Takes {}. {}, {}.", setting.kind.expected(), setting.environment_name(), setting.scope.word()));
+            comment(
+                &mut text,
+                &format!(
+                    "Takes {}. {}, {}.",
+                    setting.kind.expected(),
+                    setting.environment_name(),
+                    setting.scope.word()
+                ),
+            );
             let _ = writeln!(text, "{} = {}", setting.table_and_key().1, default_of(setting));
         }
     }
@@ -136,12 +144,16 @@ mod tests {
 
     #[test]
     fn the_effective_configuration_names_sources_and_masks_secrets() {
-        let environment = [("WHIPPET_ROOT_USERNAME", "admin"), ("IGGY_ROOT_PASSWORD", "hunter2"), ("WHIPPET_DATA_DIR", "/d \"x\"")];
+        let environment =
+            [("WHIPPET_ROOT_USERNAME", "admin"), ("IGGY_ROOT_PASSWORD", "hunter2"), ("WHIPPET_DATA_DIR", "/d \"x\"")];
         let environment = environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
         let (_, raw) = Config::load(&Inputs { environment, ..Inputs::default() }).expect("good");
         let text = effective(&raw);
         assert!(text.contains("data_dir = '/d \"x\"'  # environment variable WHIPPET_DATA_DIR\n"), "{text}");
-        assert!(text.contains("\n[root]\nusername = \"admin\"  # environment variable WHIPPET_ROOT_USERNAME\n"), "{text}");
+        assert!(
+            text.contains("\n[root]\nusername = \"admin\"  # environment variable WHIPPET_ROOT_USERNAME\n"),
+            "{text}"
+        );
         assert!(text.contains("password = \"…\"      # environment variable IGGY_ROOT_PASSWORD\n"), "{text}");
         assert!(text.contains("max_request_size = \"2 MB\""), "{text}");
         assert!(text.contains("\nsecret = \"\"        # default\n"), "a secret that is not set shows as such: {text}");

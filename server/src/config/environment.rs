@@ -68,7 +68,8 @@ fn apply(raw: &mut RawConfig, setting: &Setting, name: &str, value: &OsStr, prob
 /// Variables that Kubernetes and container links put into each process for a service whose name begins with `whippet`.
 /// They tell addresses and set nothing here: without this, a service of that name would keep the server from starting.
 fn is_of_an_orchestrator(name: &str, value: &OsStr) -> bool {
-    let is_link = value.to_str().is_some_and(|value| ["tcp://", "udp://", "sctp://"].iter().any(|p| value.starts_with(p)));
+    let is_link =
+        value.to_str().is_some_and(|value| ["tcp://", "udp://", "sctp://"].iter().any(|p| value.starts_with(p)));
     if name.ends_with("_PORT") && is_link || name.ends_with("_SERVICE_HOST") || name.contains("_SERVICE_PORT") {
         return true;
     }
@@ -136,7 +137,9 @@ mod tests {
         );
         refuses(
             &[("WHIPPET_TCP_PORT", "8090")],
-            &["WHIPPET_TCP_PORT (environment): it sets nothing that this version knows; did you mean WHIPPET_TCP_ADDRESS?"],
+            &[
+                "WHIPPET_TCP_PORT (environment): it sets nothing that this version knows; did you mean WHIPPET_TCP_ADDRESS?",
+            ],
         );
     }
 

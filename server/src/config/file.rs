@@ -38,7 +38,10 @@ fn read(path: &Path) -> Result<String, String> {
     let unreadable = |error: std::io::Error| format!("the configuration file cannot be read: {error}");
     let metadata = std::fs::metadata(path).map_err(unreadable)?;
     if metadata.len() > FILE_SIZE_MAX {
-        return Err(format!("this is no configuration file: it has {} bytes, more than {FILE_SIZE_MAX}", metadata.len()));
+        return Err(format!(
+            "this is no configuration file: it has {} bytes, more than {FILE_SIZE_MAX}",
+            metadata.len()
+        ));
     }
     std::fs::read_to_string(path).map_err(unreadable)
 }
@@ -57,7 +60,8 @@ struct Walk<'a> {
 impl Walk<'_> {
     fn table(&mut self, prefix: &str, table: &DeTable<'_>) {
         for (key, value) in table {
-            let name = if prefix.is_empty() { key.get_ref().to_string() } else { format!("{prefix}.{}", key.get_ref()) };
+            let name =
+                if prefix.is_empty() { key.get_ref().to_string() } else { format!("{prefix}.{}", key.get_ref()) };
             self.item(&name, key, value);
         }
     }
@@ -177,7 +181,9 @@ mod tests {
     fn a_secret_is_not_repeated() {
         refuses(
             "root.password = 271828\n",
-            &["root.password (w.toml, line 1): expected a text of at most 100 bytes, found a value that is kept secret (type: integer)"],
+            &[
+                "root.password (w.toml, line 1): expected a text of at most 100 bytes, found a value that is kept secret (type: integer)",
+            ],
         );
     }
 

@@ -183,14 +183,8 @@ fn address(text: &str) -> Option<SocketAddr> {
 
 /// A size as people write it, exact.
 pub fn size(bytes: u64) -> String {
-    const UNITS: [(u64, &str); 6] = [
-        (1 << 30, "GiB"),
-        (1_000_000_000, "GB"),
-        (1 << 20, "MiB"),
-        (1_000_000, "MB"),
-        (1 << 10, "KiB"),
-        (1000, "KB"),
-    ];
+    const UNITS: [(u64, &str); 6] =
+        [(1 << 30, "GiB"), (1_000_000_000, "GB"), (1 << 20, "MiB"), (1_000_000, "MB"), (1 << 10, "KiB"), (1000, "KB")];
     match UNITS.iter().find(|(unit, _)| bytes > 0 && bytes.is_multiple_of(*unit)) {
         Some((unit, name)) => format!("{} {name}", bytes / unit),
         None => format!("{bytes} B"),
@@ -202,7 +196,9 @@ pub fn span(microseconds: u64) -> String {
     const UNITS: [(u64, &str); 5] =
         [(86_400_000_000, "days"), (3_600_000_000, "hours"), (60_000_000, "minutes"), (1_000_000, "s"), (1000, "ms")];
     match UNITS.iter().find(|(unit, _)| microseconds > 0 && microseconds.is_multiple_of(*unit)) {
-        Some((unit, name)) if microseconds == *unit => format!("1 {}", name.strip_suffix('s').filter(|n| n.len() > 1).unwrap_or(name)),
+        Some((unit, name)) if microseconds == *unit => {
+            format!("1 {}", name.strip_suffix('s').filter(|n| n.len() > 1).unwrap_or(name))
+        }
         Some((unit, name)) => format!("{} {name}", microseconds / unit),
         None => format!("{microseconds} us"),
     }
@@ -275,13 +271,25 @@ mod tests {
 
     #[test]
     fn sizes_and_spans_are_written_exactly_and_read_back() {
-        for (bytes, text) in
-            [(0, "0 B"), (1, "1 B"), (1024, "1 KiB"), (2_000_000, "2 MB"), (64 << 20, "64 MiB"), (1 << 30, "1 GiB"), (1_048_577, "1048577 B")]
-        {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (1, "1 B"),
+            (1024, "1 KiB"),
+            (2_000_000, "2 MB"),
+            (64 << 20, "64 MiB"),
+            (1 << 30, "1 GiB"),
+            (1_048_577, "1048577 B"),
+        ] {
             assert_eq!(size(bytes), text);
             assert_eq!(quantity::byte_size(text), Ok(bytes));
         }
-        for (us, text) in [(1_000_000, "1 s"), (3_600_000_000, "1 hour"), (5_400_000_000, "90 minutes"), (1500, "1500 us"), (2000, "2 ms")] {
+        for (us, text) in [
+            (1_000_000, "1 s"),
+            (3_600_000_000, "1 hour"),
+            (5_400_000_000, "90 minutes"),
+            (1500, "1500 us"),
+            (2000, "2 ms"),
+        ] {
             assert_eq!(span(us), text);
             assert_eq!(quantity::duration_us(text), Ok(us));
         }

@@ -187,7 +187,13 @@ pub const SETTINGS: &[Setting] = &[
         "How long an access token is valid.",
         "Longer means fewer logins, and more time for whoever got hold of a token.",
     ),
-    node("http.cors.enabled", Kind::Switch, Literal::Switch(true), "Whether cross-origin calls are answered at all.", ""),
+    node(
+        "http.cors.enabled",
+        Kind::Switch,
+        Literal::Switch(true),
+        "Whether cross-origin calls are answered at all.",
+        "",
+    ),
     node(
         "http.cors.allowed_origins",
         Kind::List { items_max: 64 },

@@ -46,7 +46,9 @@ fn dev_brings_a_known_root_user_and_no_half_of_it() {
     refuses(
         true,
         &own[..1],
-        &["root.username (environment variable WHIPPET_ROOT_USERNAME): it is set without root.password (WHIPPET_ROOT_PASSWORD); set both or neither"],
+        &[
+            "root.username (environment variable WHIPPET_ROOT_USERNAME): it is set without root.password (WHIPPET_ROOT_PASSWORD); set both or neither",
+        ],
     );
 }
 
@@ -86,7 +88,9 @@ fn what_does_not_go_together_is_refused() {
     refuses(
         false,
         &[("WHIPPET_TCP_ENABLED", "false"), ("WHIPPET_HTTP_ENABLED", "false")],
-        &["tcp.enabled (environment variable WHIPPET_TCP_ENABLED): with http.enabled also false there is nothing to serve; enable one of the two"],
+        &[
+            "tcp.enabled (environment variable WHIPPET_TCP_ENABLED): with http.enabled also false there is nothing to serve; enable one of the two",
+        ],
     );
     refuses(
         false,
@@ -96,7 +100,9 @@ fn what_does_not_go_together_is_refused() {
     refuses(
         false,
         &[("WHIPPET_HTTP_CORS_ALLOWED_ORIGINS", "https://a.example,*")],
-        &["http.cors.allowed_origins (environment variable WHIPPET_HTTP_CORS_ALLOWED_ORIGINS): `*` allows all origins and must stand alone"],
+        &[
+            "http.cors.allowed_origins (environment variable WHIPPET_HTTP_CORS_ALLOWED_ORIGINS): `*` allows all origins and must stand alone",
+        ],
     );
     let problems = load(false, &[("WHIPPET_LOG_LEVEL", "loud=very")]).map(|_| ()).unwrap_err();
     assert!(problems[0].contains("`loud=very` is no level such as `info`"), "{problems:?}");
@@ -107,7 +113,9 @@ fn listeners_that_do_not_exist_yet_are_warned_about() {
     let config = load(false, &[("WHIPPET_QUIC_ADDRESS", "127.0.0.1:8080")]).expect("good");
     assert_eq!(
         config.warnings,
-        ["quic.address (environment variable WHIPPET_QUIC_ADDRESS) is set, but this version does not serve QUIC yet; nothing listens there"]
+        [
+            "quic.address (environment variable WHIPPET_QUIC_ADDRESS) is set, but this version does not serve QUIC yet; nothing listens there"
+        ]
     );
 }
 

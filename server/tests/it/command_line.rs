@@ -6,7 +6,16 @@ use crate::program::{command, run};
 fn help_teaches() {
     let help = run(&mut command(&["--help"]));
     assert_eq!(help.code, Some(0));
-    for part in ["--dev", "--config", "--print-config", "bench", "WHIPPET_DATA_DIR", "WHIPPET_TCP_ADDRESS", "Examples:", "IGGY_ROOT_PASSWORD"] {
+    for part in [
+        "--dev",
+        "--config",
+        "--print-config",
+        "bench",
+        "WHIPPET_DATA_DIR",
+        "WHIPPET_TCP_ADDRESS",
+        "Examples:",
+        "IGGY_ROOT_PASSWORD",
+    ] {
         assert!(help.out.contains(part), "{part} is missing in:\n{}", help.out);
     }
     let bench = run(&mut command(&["bench", "produce", "--help"]));
@@ -50,7 +59,11 @@ fn a_bad_configuration_starts_nothing() {
 fn dev_does_not_listen_for_other_machines() {
     let refused = run(command(&["--dev"]).env("WHIPPET_TCP_ADDRESS", "0.0.0.0:0"));
     assert_eq!(refused.code, Some(1));
-    assert!(refused.err.contains("--dev serves this machine only, and 0.0.0.0:0 is reachable from others"), "{}", refused.err);
+    assert!(
+        refused.err.contains("--dev serves this machine only, and 0.0.0.0:0 is reachable from others"),
+        "{}",
+        refused.err
+    );
 }
 
 #[test]

@@ -67,7 +67,20 @@ fn a_password_is_made_up_once() {
     assert!(password.bytes().all(|byte| byte.is_ascii_alphanumeric()), "{password}");
     let login = |password: &str| {
         let address = server.address("tcp");
-        let arguments = ["bench", "small", "--address", &address, "--producers", "1", "--streams", "1", "--duration", "50ms", "--password", password];
+        let arguments = [
+            "bench",
+            "small",
+            "--address",
+            &address,
+            "--producers",
+            "1",
+            "--streams",
+            "1",
+            "--duration",
+            "50ms",
+            "--password",
+            password,
+        ];
         run(&mut command(&arguments))
     };
     let right = login(password);
@@ -93,7 +106,18 @@ fn another_configured_password_is_warned_about() {
     let second = Serving::start(&mut other);
     // The comparison runs beside the service; a login behind it in the queue waits for it.
     let address = second.address("tcp");
-    let login = run(&mut command(&["bench", "small", "--address", &address, "--producers", "2", "--streams", "1", "--duration", "500ms"]));
+    let login = run(&mut command(&[
+        "bench",
+        "small",
+        "--address",
+        &address,
+        "--producers",
+        "2",
+        "--streams",
+        "1",
+        "--duration",
+        "500ms",
+    ]));
     assert_eq!(login.code, Some(0), "the first password stays valid: {}", login.err);
     second.signal("TERM");
     let (status, _, err) = second.wait();
@@ -117,7 +141,9 @@ fn an_address_in_use_is_named_with_a_way_out() {
     let folder = tempfile::tempdir().expect("temporary folder");
     let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = taken.local_addr().expect("an address").to_string();
-    let refused = run(dev(&folder.path().join("data")).env("WHIPPET_TCP_ADDRESS", "127.0.0.1:0").env("WHIPPET_HTTP_ADDRESS", &address));
+    let refused = run(dev(&folder.path().join("data"))
+        .env("WHIPPET_TCP_ADDRESS", "127.0.0.1:0")
+        .env("WHIPPET_HTTP_ADDRESS", &address));
     assert_eq!(refused.code, Some(1));
     assert!(
         refused.err.ends_with(&format!(
@@ -153,8 +179,21 @@ fn the_benchmark_measures_this_server() {
         assert_eq!(finished.code, Some(0), "{}", finished.err);
         serde_json::from_str::<serde_json::Value>(&finished.out).expect("one object")
     };
-    let produced = bench(&["produce", "--producers", "2", "--streams", "2", "--messages-per-batch", "10", "--total-bytes", "200KB"]);
-    assert_eq!((&produced["requests"], &produced["messages"], &produced["payload_bytes"]), (&20.into(), &200.into(), &200_000.into()));
+    let produced = bench(&[
+        "produce",
+        "--producers",
+        "2",
+        "--streams",
+        "2",
+        "--messages-per-batch",
+        "10",
+        "--total-bytes",
+        "200KB",
+    ]);
+    assert_eq!(
+        (&produced["requests"], &produced["messages"], &produced["payload_bytes"]),
+        (&20.into(), &200.into(), &200_000.into())
+    );
     assert!(produced["server"]["resident_bytes"].as_u64() > Some(1_000_000));
     let consumed = bench(&["consume", "--consumers", "2", "--streams", "2", "--duration", "300ms", "--cleanup"]);
     let messages = consumed["messages"].as_u64().expect("a number");

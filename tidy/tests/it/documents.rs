@@ -5,10 +5,11 @@ use whippet_tidy::{SourceFile, backticked, files, root};
 
 /// First parts of paths that documents name.
 const FOLDERS: &[&str] =
-    &["core", "gateway", "transports", "server", "sdk-tests", "tidy", "configs", "docs", "openapi", ".ci"];
+    &["core", "gateway", "transports", "server", "sdk-tests", "tidy", "fuzz", "configs", "docs", "openapi", ".ci"];
 
 fn documents() -> Vec<SourceFile> {
-    let is_document = |file: &SourceFile| file.extension() == "md" && (!file.path.contains('/') || file.path.starts_with("docs/"));
+    let is_document =
+        |file: &SourceFile| file.extension() == "md" && (!file.path.contains('/') || file.path.starts_with("docs/"));
     files("").into_iter().filter(is_document).collect()
 }
 
@@ -18,10 +19,15 @@ fn paths_in_documents_exist() {
     for document in documents() {
         for text in backticked(&document.text) {
             let first = text.split('/').next().unwrap_or_default();
-            let is_path = !text.contains([' ', '*', '{', '<']) && (FOLDERS.contains(&first) && text.contains('/') || is_root_file(&text));
+            let is_path = !text.contains([' ', '*', '{', '<'])
+                && (FOLDERS.contains(&first) && text.contains('/') || is_root_file(&text));
             if is_path {
                 checked += 1;
-                assert!(root().join(text.trim_end_matches('/')).exists(), "{} names {text}, which does not exist", document.path);
+                assert!(
+                    root().join(text.trim_end_matches('/')).exists(),
+                    "{} names {text}, which does not exist",
+                    document.path
+                );
             }
         }
     }
@@ -29,7 +35,8 @@ fn paths_in_documents_exist() {
 }
 
 fn is_root_file(text: &str) -> bool {
-    let known = ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "LICENSE", "deny.toml", "clippy.toml", "rustfmt.toml"];
+    let known =
+        ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "LICENSE", "deny.toml", "clippy.toml", "rustfmt.toml"];
     known.contains(&text)
 }
 
@@ -38,7 +45,9 @@ fn symbols_in_the_architecture_exist() {
     let words: BTreeSet<String> = files("")
         .iter()
         .filter(|file| file.extension() == "rs")
-        .flat_map(|file| file.text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).map(str::to_owned).collect::<Vec<_>>())
+        .flat_map(|file| {
+            file.text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).map(str::to_owned).collect::<Vec<_>>()
+        })
         .collect();
     let mut checked = 0;
     for text in backticked(&whippet_tidy::read("ARCHITECTURE.md")) {

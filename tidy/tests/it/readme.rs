@@ -14,7 +14,8 @@ fn the_commands_for_tests_are_those_of_ci() {
     let readme = read("README.md");
     let ci = read(".ci/run");
     let called: Vec<&str> = ci.lines().map(str::trim).collect();
-    let commands: Vec<&str> = fenced_lines(section(&readme, "## Tests"), "sh").into_iter().filter(|line| !line.is_empty()).collect();
+    let commands: Vec<&str> =
+        fenced_lines(section(&readme, "## Tests"), "sh").into_iter().filter(|line| !line.is_empty()).collect();
     assert!(!commands.is_empty(), "the section says how to run the tests");
     for command in commands {
         assert!(called.contains(&command), "the README says `{command}`, and .ci/run does not call it");

@@ -45,7 +45,11 @@ fn state_machines_touch_nothing_outside() {
             }
             for (number, line) in product_lines(&file.text) {
                 for (word, instead) in BANNED {
-                    assert!(!line.contains(word), "{}:{number}: `{word}` is not for state machines: {instead}\n{line}", file.path);
+                    assert!(
+                        !line.contains(word),
+                        "{}:{number}: `{word}` is not for state machines: {instead}\n{line}",
+                        file.path
+                    );
                 }
             }
         }

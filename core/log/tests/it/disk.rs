@@ -4,8 +4,8 @@ use bytes::{Bytes, BytesMut};
 use std::collections::{BTreeMap, VecDeque};
 use whippet_log::{Fatal, Issue, Log};
 use whippet_storage::{
-    FileName, GroupDirectory, RecoverySource, StorageCompletion, StorageEffect, StorageError, StorageErrorKind, StorageOp,
-    StorageTicket,
+    FileName, GroupDirectory, RecoverySource, StorageCompletion, StorageEffect, StorageError, StorageErrorKind,
+    StorageOp, StorageTicket,
 };
 
 #[derive(Default)]
@@ -87,11 +87,21 @@ impl RecoverySource for Disk {
     }
 
     fn files(&self, group: GroupDirectory) -> Result<Vec<(FileName, u64)>, StorageError> {
-        Ok(self.files.iter().filter(|(file, _)| file.group() == Some(group)).map(|(file, content)| (*file, content.len() as u64)).collect())
+        Ok(self
+            .files
+            .iter()
+            .filter(|(file, _)| file.group() == Some(group))
+            .map(|(file, content)| (*file, content.len() as u64))
+            .collect())
     }
 
     fn node_files(&self) -> Result<Vec<(FileName, u64)>, StorageError> {
-        Ok(self.files.iter().filter(|(file, _)| file.group().is_none()).map(|(file, content)| (*file, content.len() as u64)).collect())
+        Ok(self
+            .files
+            .iter()
+            .filter(|(file, _)| file.group().is_none())
+            .map(|(file, content)| (*file, content.len() as u64))
+            .collect())
     }
 
     fn read(&self, file: FileName, position: u64, length: usize) -> Result<Bytes, StorageError> {

@@ -71,14 +71,22 @@ struct Fixture {
 
 impl Fixture {
     fn new(durability: Durability) -> Fixture {
-        Fixture { disk: Disk::default(), log: Log::empty(config(durability, 1)), head_id: EntryId::NONE, timestamp: 0, next_offset: 0, view: 0 }
+        Fixture {
+            disk: Disk::default(),
+            log: Log::empty(config(durability, 1)),
+            head_id: EntryId::NONE,
+            timestamp: 0,
+            next_offset: 0,
+            view: 0,
+        }
     }
 
     fn reopen(disk: Disk, durability: Durability, run: u64, previous: PreviousEnd) -> (Fixture, Bodies, Recovered2) {
         let mut bodies = Bodies::default();
         let recovered = recover(&disk, config(durability, run), previous, &mut bodies).expect("readable");
         let Recovered { log, verdict, remarks, head, head_id, head_timestamp, view, snapshots } = recovered;
-        let fixture = Fixture { disk, log, head_id, timestamp: head_timestamp, next_offset: bodies.next_offset, view: view + 1 };
+        let fixture =
+            Fixture { disk, log, head_id, timestamp: head_timestamp, next_offset: bodies.next_offset, view: view + 1 };
         (fixture, bodies, Recovered2 { verdict, remarks: remarks.len(), head: head.0, snapshots })
     }
 
@@ -89,7 +97,12 @@ impl Fixture {
             match self.log.ensure_space(length, &mut self.disk) {
                 Space::Ready => break,
                 Space::Waiting => {
-                    let allocate = self.disk.queue.iter().rposition(|effect| matches!(effect.op, StorageOp::Allocate { .. })).expect("space is being taken");
+                    let allocate = self
+                        .disk
+                        .queue
+                        .iter()
+                        .rposition(|effect| matches!(effect.op, StorageOp::Allocate { .. }))
+                        .expect("space is being taken");
                     let effect = self.disk.queue.remove(allocate).expect("there");
                     self.disk.queue.push_front(effect);
                     self.disk.step(&mut self.log).expect("allocates");
@@ -167,7 +180,10 @@ fn replicated_is_durable_with_the_evidence_and_persisted_only_after_the_sync() {
     log.disk.step(&mut log.log).expect("write");
     log.drive_at(1_000);
     assert_eq!(log.log.durable(), OpNumber(0), "no evidence yet");
-    assert!(matches!(log.disk.queue.front().map(|e| &e.op), Some(StorageOp::Write { file: FileName::Frontier { .. }, .. })));
+    assert!(matches!(
+        log.disk.queue.front().map(|e| &e.op),
+        Some(StorageOp::Write { file: FileName::Frontier { .. }, .. })
+    ));
     log.disk.step(&mut log.log).expect("frontier");
     assert_eq!(log.log.durable(), OpNumber(1));
     assert!(log.disk.queue.is_empty(), "no sync before its time");
@@ -346,7 +362,8 @@ fn acknowledged_records_that_are_damaged_or_cut_are_damage_never_a_torn_tail() {
             } else {
                 content.truncate(position);
             }
-            let (_, bodies, recovered) = Fixture::reopen(damaged, Durability::Replicated, 2, PreviousEnd::PageCacheKept);
+            let (_, bodies, recovered) =
+                Fixture::reopen(damaged, Durability::Replicated, 2, PreviousEnd::PageCacheKept);
             let Verdict::Damaged(damage) = &recovered.verdict else {
                 panic!("position {position}, flipped {flip}: {:?}", recovered.verdict)
             };
@@ -372,13 +389,15 @@ fn a_torn_record_that_nobody_was_promised_is_cut() {
         let mut content = whole.clone();
         content[cut..].fill(0);
         torn.files.insert(segment(1), content);
-        let (mut reopened, bodies, recovered) = Fixture::reopen(torn, Durability::Replicated, 3, PreviousEnd::PageCacheKept);
+        let (mut reopened, bodies, recovered) =
+            Fixture::reopen(torn, Durability::Replicated, 3, PreviousEnd::PageCacheKept);
         assert_eq!(recovered.verdict, Verdict::TornTail { file: segment(1), position: end as u64 }, "cut at {cut}");
         assert_eq!(bodies.seen.len(), 6);
         reopened.log.cut_tail(&mut reopened.disk);
         reopened.append(b"next");
         reopened.finish();
-        let (_, bodies, recovered) = Fixture::reopen(reopened.disk, Durability::Replicated, 4, PreviousEnd::PageCacheKept);
+        let (_, bodies, recovered) =
+            Fixture::reopen(reopened.disk, Durability::Replicated, 4, PreviousEnd::PageCacheKept);
         assert_eq!((recovered.verdict, bodies.seen.last()), (Verdict::Whole, Some(&(7, b"next".to_vec()))));
     }
 }
@@ -439,7 +458,9 @@ fn a_log_of_another_group_or_cluster_is_not_taken_for_this_one() {
     let mut other = Disk::default();
     for (file, content) in &disk.files {
         let file = match *file {
-            FileName::Segment { first_op, .. } => FileName::Segment { group: GroupDirectory { number: 8, life: 21 }, first_op },
+            FileName::Segment { first_op, .. } => {
+                FileName::Segment { group: GroupDirectory { number: 8, life: 21 }, first_op }
+            }
             FileName::Frontier { .. } => FileName::Frontier { group: GroupDirectory { number: 8, life: 21 } },
             other => other,
         };
@@ -504,7 +525,8 @@ proptest! {
 
 #[test]
 fn reading_exactly_nothing_is_fine() {
-    let (_, bodies, recovered) = Fixture::reopen(Disk::default(), Durability::Replicated, 1, PreviousEnd::PageCacheKept);
+    let (_, bodies, recovered) =
+        Fixture::reopen(Disk::default(), Durability::Replicated, 1, PreviousEnd::PageCacheKept);
     assert_eq!((recovered.verdict, recovered.head), (Verdict::Whole, 0));
     assert!(bodies.seen.is_empty());
 }

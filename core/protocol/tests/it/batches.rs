@@ -25,13 +25,20 @@ pub fn official_body(plain: &[Plain]) -> Vec<u8> {
         .collect();
     let mut body = BytesMut::new();
     let stream = WireIdentifier::named("orders").expect("valid");
-    SendMessagesEncoder::encode(&mut body, &stream, &WireIdentifier::numeric(7), &WirePartitioning::PartitionId(3), &raw)
-        .expect("encodes");
+    SendMessagesEncoder::encode(
+        &mut body,
+        &stream,
+        &WireIdentifier::numeric(7),
+        &WirePartitioning::PartitionId(3),
+        &raw,
+    )
+    .expect("encodes");
     body.to_vec()
 }
 
 fn plain() -> impl Strategy<Value = Vec<Plain>> {
-    let message = (any::<u128>(), prop::collection::vec(any::<u8>(), 1..200), prop::collection::vec(any::<u8>(), 0..40));
+    let message =
+        (any::<u128>(), prop::collection::vec(any::<u8>(), 1..200), prop::collection::vec(any::<u8>(), 0..40));
     prop::collection::vec(message, 1..20)
 }
 

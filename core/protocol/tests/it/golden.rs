@@ -8,13 +8,14 @@ use iggy_binary_protocol::requests::users::{LoginRegisterRequest, LoginRegisterW
 use iggy_binary_protocol::responses::messages::SendMessagesResponse;
 use iggy_binary_protocol::responses::users::LoginRegisterResponse;
 use iggy_binary_protocol::{
-    AckLevel, ClientVersionInfo, ConsensusHeader, EvictionHeader, IGGY_PROTOCOL_VERSION, Operation, ReplyHeader, WireConsumer,
-    WireDecode, WireEncode, WireIdentifier, WireName, WireOptions, WirePollingStrategy, read_size_field, result_code,
-    result_section_len,
+    AckLevel, ClientVersionInfo, ConsensusHeader, EvictionHeader, IGGY_PROTOCOL_VERSION, Operation, ReplyHeader,
+    WireConsumer, WireDecode, WireEncode, WireIdentifier, WireName, WireOptions, WirePollingStrategy, read_size_field,
+    result_code, result_section_len,
 };
 use secrecy::SecretString;
 use whippet_protocol::frame::{
-    EvictionReason, FrameError, RESULT_OK, ReplyFields, RequestHeader, ServerFrame, encode_eviction, encode_reply, result_error,
+    EvictionReason, FrameError, RESULT_OK, ReplyFields, RequestHeader, ServerFrame, encode_eviction, encode_reply,
+    result_error,
 };
 use whippet_protocol::login::{Credentials, Login, PROTOCOL_VERSION, encode_login_reply, is_compatible};
 use whippet_protocol::send::{ConsumerRef, IdentifierRef, PollMessages, PollStart, consumer_key, partition_for_key};
@@ -106,20 +107,29 @@ fn logins_are_read_in_both_shapes_and_their_secrets_stay_out_of_debug() {
     assert!(is_compatible(login.version));
     assert_eq!(login.credentials, Ok(Credentials::Password { username: "iggy", password: "hunter2" }));
     assert!(!format!("{login:?}").contains("hunter2"));
-    let token = LoginRegisterWithPatRequest { version_info: version(), token: SecretString::from("a-token"), client_context: None };
+    let token = LoginRegisterWithPatRequest {
+        version_info: version(),
+        token: SecretString::from("a-token"),
+        client_context: None,
+    };
     let bytes = token.to_bytes();
     let login = Login::parse(&bytes).expect("parses");
     assert_eq!(login.credentials, Ok(Credentials::Token { token: "a-token" }));
     assert!(!format!("{login:?}").contains("a-token"));
     for cut in 0..bytes.len() {
-        assert!(Login::parse(&bytes[..cut]).is_err() || Login::parse(&bytes[..cut]).is_ok_and(|l| l.credentials.is_err()), "{cut}");
+        assert!(
+            Login::parse(&bytes[..cut]).is_err() || Login::parse(&bytes[..cut]).is_ok_and(|l| l.credentials.is_err()),
+            "{cut}"
+        );
     }
 }
 
 #[test]
 fn versions_inside_the_window_only() {
     assert_eq!(PROTOCOL_VERSION, 11_264);
-    for (version, fits) in [(11_263, false), (11_264, true), (11_265, true), (12 << 10, false), (1 << 20, false), (0, false)] {
+    for (version, fits) in
+        [(11_263, false), (11_264, true), (11_265, true), (12 << 10, false), (1 << 20, false), (0, false)]
+    {
         assert_eq!(is_compatible(version), fits, "{version}");
     }
 }
@@ -179,7 +189,10 @@ fn cold_bodies_are_read_whole_or_not_at_all() {
     assert_eq!(wire::decode::<StoreConsumerOffsetRequest>(&bytes), Ok(offset));
     bytes.push(0);
     assert!(wire::decode::<StoreConsumerOffsetRequest>(&bytes).is_err());
-    let create = CreateStreamRequest { name: WireName::new("s").expect("valid"), options: WireOptions::from_slice(&[]).expect("valid") };
+    let create = CreateStreamRequest {
+        name: WireName::new("s").expect("valid"),
+        options: WireOptions::from_slice(&[]).expect("valid"),
+    };
     assert_eq!(wire::decode::<CreateStreamRequest>(&create.to_bytes()), Ok(create));
 }
 

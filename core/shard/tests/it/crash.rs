@@ -12,10 +12,18 @@ use whippet_vsr::GroupId;
 #[derive(Clone, Debug)]
 enum Step {
     /// Send so many messages of so many bytes to topic 0 (replicated) or 1 (persisted).
-    Send { topic: usize, count: usize, size: usize },
+    Send {
+        topic: usize,
+        count: usize,
+        size: usize,
+    },
     /// Store the offset of the last acknowledged message.
-    Store { topic: usize },
-    Purge { topic: usize },
+    Store {
+        topic: usize,
+    },
+    Purge {
+        topic: usize,
+    },
     /// Let so many storage operations complete.
     Work(usize),
     /// Let time pass, in ms.
@@ -116,7 +124,10 @@ impl World {
             let seen: BTreeMap<u64, Vec<u8>> = found.iter().cloned().collect();
             assert_eq!(seen.len(), found.len(), "an offset came twice");
             for (offset, payload) in &known.acknowledged {
-                assert!(seen.get(offset) == Some(payload), "topic {topic}: acknowledged offset {offset} is missing or changed");
+                assert!(
+                    seen.get(offset) == Some(payload),
+                    "topic {topic}: acknowledged offset {offset} is missing or changed"
+                );
             }
             for (offset, payload) in &seen {
                 assert!(known.sent.contains(payload), "topic {topic}: offset {offset} holds what nobody sent");
@@ -155,7 +166,12 @@ impl World {
                 if let Some((offset, _)) = self.topics[topic].acknowledged.last_key_value() {
                     let offset = *offset;
                     let consumer = Consumer::Single(1);
-                    let request = Request::StoreOffset { group: self.group(topic), consumer, offset, identity: Identity::default() };
+                    let request = Request::StoreOffset {
+                        group: self.group(topic),
+                        consumer,
+                        offset,
+                        identity: Identity::default(),
+                    };
                     let ticket = self.node.ask(request);
                     self.stores.insert(ticket, (topic, offset));
                 }
@@ -164,7 +180,9 @@ impl World {
                 self.node.pump(usize::MAX);
                 self.collect();
                 let (stream, id) = (Identifier::Id(0), Identifier::Id(topic as u32));
-                let Done::Purged { intent, .. } = self.node.command(Command::PurgeTopic { stream, topic: id }) else { panic!("purges") };
+                let Done::Purged { intent, .. } = self.node.command(Command::PurgeTopic { stream, topic: id }) else {
+                    panic!("purges")
+                };
                 assert!(matches!(self.node.call(Request::Purge { group: self.group(topic), intent }), Reply::Done));
                 let known = &mut self.topics[topic];
                 known.acknowledged.clear();
@@ -175,7 +193,9 @@ impl World {
             Step::Work(operations) => self.node.pump(operations),
             Step::Wait(ms) => self.node.advance(ms * 1000),
             Step::Kill => self.crash(Crash::KeepUnsynced),
-            Step::PowerLoss(seed) => self.crash(if seed % 2 == 0 { Crash::DropUnsynced } else { Crash::KeepSome(seed) }),
+            Step::PowerLoss(seed) => {
+                self.crash(if seed % 2 == 0 { Crash::DropUnsynced } else { Crash::KeepSome(seed) })
+            }
             Step::Restart => {
                 self.node.pump(usize::MAX);
                 self.collect();

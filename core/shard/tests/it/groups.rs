@@ -4,7 +4,9 @@ use crate::node::{Node, name, send};
 use whippet_metadata::command::Command;
 use whippet_protocol::{ErrorCode, Identifier};
 use whippet_shard::{Identity, Reply, Request};
-use whippet_storage::{CompletionOrder, Crash, FileName, GroupDirectory, StorageEffect, StorageHost, StorageOp, StorageTicket};
+use whippet_storage::{
+    CompletionOrder, Crash, FileName, GroupDirectory, StorageEffect, StorageHost, StorageOp, StorageTicket,
+};
 use whippet_vsr::GroupId;
 
 fn directory(group: GroupId) -> GroupDirectory {
@@ -23,13 +25,19 @@ fn a_group_whose_files_are_gone_says_so_and_the_others_serve() {
     let mut node = Node::new(CompletionOrder::Submission);
     let (lost, kept) = (node.topic("lost", "replicated"), node.topic("kept", "replicated"));
     for group in [lost, kept] {
-        assert!(matches!(node.call(send(group, Identity::default(), &[b"x".to_vec()])), Reply::Sent { base_offset: 0, .. }));
+        assert!(matches!(
+            node.call(send(group, Identity::default(), &[b"x".to_vec()])),
+            Reply::Sent { base_offset: 0, .. }
+        ));
     }
     meddle(&mut node, StorageOp::RemoveGroup { group: directory(lost) });
     node.crash(Crash::KeepUnsynced);
     assert_eq!(node.read(kept, 0), [(0, b"x".to_vec())]);
     let refused = node.call(send(lost, Identity::default(), &[b"y".to_vec()]));
-    assert!(matches!(&refused, Reply::Refused(refusal) if refusal.code == ErrorCode::TopicFull && refusal.reason.contains("missing")), "{refused:?}");
+    assert!(
+        matches!(&refused, Reply::Refused(refusal) if refusal.code == ErrorCode::TopicFull && refusal.reason.contains("missing")),
+        "{refused:?}"
+    );
     assert!(node.errors().iter().any(|text| text.contains(&directory(lost).to_string())), "{:?}", node.errors());
 }
 
@@ -42,7 +50,10 @@ fn a_damaged_group_serves_what_lies_before_and_takes_no_writes() {
     }
     let file = FileName::Segment { group: directory(group), first_op: 1 };
     // A record of one message of 10 bytes has 192 + 256 + 48 + 10 bytes; this is in the payload of the third.
-    meddle(&mut node, StorageOp::Write { file, position: 3 * 506 - 5, chunks: vec![bytes::Bytes::from_static(&[0xEE])] });
+    meddle(
+        &mut node,
+        StorageOp::Write { file, position: 3 * 506 - 5, chunks: vec![bytes::Bytes::from_static(&[0xEE])] },
+    );
     node.crash(Crash::KeepUnsynced);
     let request = Request::Poll {
         group,
@@ -55,7 +66,10 @@ fn a_damaged_group_serves_what_lies_before_and_takes_no_writes() {
     };
     assert!(matches!(node.call(request), Reply::Polled(polled) if polled.count == 2));
     let refused = node.call(send(group, Identity::default(), &[b"y".to_vec()]));
-    assert!(matches!(&refused, Reply::Refused(refusal) if refusal.reason.contains("damaged at byte 1012")), "{refused:?}");
+    assert!(
+        matches!(&refused, Reply::Refused(refusal) if refusal.reason.contains("damaged at byte 1012")),
+        "{refused:?}"
+    );
 }
 
 #[test]
@@ -118,7 +132,11 @@ fn a_write_is_readable_as_soon_as_it_is_acknowledged_and_not_before_it_is_commit
         let stats = node.call(Request::Stats { groups: vec![group] });
         node.host.set_paused(false);
         let Reply::Stats(stats) = stats else { panic!("{stats:?}") };
-        assert_eq!(stats[0].map(|s| s.next_offset), Some(if acknowledged { 2 } else { 1 }), "after {completions} completions");
+        assert_eq!(
+            stats[0].map(|s| s.next_offset),
+            Some(if acknowledged { 2 } else { 1 }),
+            "after {completions} completions"
+        );
         if acknowledged {
             break;
         }

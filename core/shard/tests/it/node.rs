@@ -10,10 +10,12 @@ use whippet_metadata::{PartitionSettings, TopicDefaults, TopicOptionsPatch};
 use whippet_protocol::batch::{BatchBuilder, batches, messages};
 use whippet_protocol::{Identifier, Name};
 use whippet_shard::{
-    Consumer, Effect, Event, GroupTable, Identity, MetadataGroup, Notice, Reply, Request, RequestTicket, Severity, Shard, ShardConfig,
-    Strategy,
+    Consumer, Effect, Event, GroupTable, Identity, MetadataGroup, Notice, Reply, Request, RequestTicket, Severity,
+    Shard, ShardConfig, Strategy,
 };
-use whippet_storage::{CompletionOrder, Crash, MemoryHost, RecoverySource, StorageEffect, StorageHost, StorageOp, StorageTicket};
+use whippet_storage::{
+    CompletionOrder, Crash, MemoryHost, RecoverySource, StorageEffect, StorageHost, StorageOp, StorageTicket,
+};
 use whippet_vsr::{ClusterId, GroupId, Now, ReplicaId};
 
 pub const CLUSTER: ClusterId = ClusterId(42);
@@ -45,7 +47,11 @@ impl Node {
             asked: 0,
         };
         node.start(PreviousEnd::PageCacheKept);
-        node.command(Command::Bootstrap { cluster: "test".into(), root: name("root"), password_hash: PasswordHash("x".into()) });
+        node.command(Command::Bootstrap {
+            cluster: "test".into(),
+            root: name("root"),
+            password_hash: PasswordHash("x".into()),
+        });
         node.command(Command::CreateStream { name: name("s") });
         node
     }
@@ -59,7 +65,8 @@ impl Node {
         self.run += 1;
         self.clock_us += 1_000;
         let table = GroupTable::read(&self.host, CLUSTER).expect("readable");
-        let metadata = MetadataGroup::recover(CLUSTER, ReplicaId(0), 1, self.run, previous_end, &self.host).expect("the metadata log is whole");
+        let metadata = MetadataGroup::recover(CLUSTER, ReplicaId(0), 1, self.run, previous_end, &self.host)
+            .expect("the metadata log is whole");
         let partitions: Vec<PartitionSettings> = metadata.state().all_partitions().collect();
         let config = ShardConfig {
             cluster: CLUSTER,
@@ -95,7 +102,8 @@ impl Node {
             files.extend(self.host.files(group).expect("readable"));
         }
         for (at, (file, _)) in files.into_iter().enumerate() {
-            self.host.submit(StorageEffect { ticket: StorageTicket(u64::MAX - at as u64), op: StorageOp::Sync { file } });
+            self.host
+                .submit(StorageEffect { ticket: StorageTicket(u64::MAX - at as u64), op: StorageOp::Sync { file } });
         }
         self.host.flush();
         while self.host.poll_completion().is_some() {}
@@ -138,7 +146,9 @@ impl Node {
                 any = true;
                 match effect {
                     Effect::Storage(effect) => self.host.submit(effect),
-                    Effect::Reply { ticket, reply } => assert!(self.replies.insert(ticket, reply).is_none(), "answered twice"),
+                    Effect::Reply { ticket, reply } => {
+                        assert!(self.replies.insert(ticket, reply).is_none(), "answered twice")
+                    }
                     Effect::Groups(changes) => shard.handle(Event::Groups(changes), now),
                     Effect::Publish(_) => {}
                     Effect::Notice(notice) => self.notices.push(notice),
@@ -177,9 +187,10 @@ impl Node {
 
     /// A topic with one partition.
     pub fn topic(&mut self, topic: &str, durability: &str) -> GroupId {
-        let options = TopicOptionsPatch::from_text_map([("segment_size", "1MiB"), ("durability", durability)], Purpose::Create)
-            .and_then(|options| options.for_creation(&TopicDefaults::default(), 1))
-            .expect("valid");
+        let options =
+            TopicOptionsPatch::from_text_map([("segment_size", "1MiB"), ("durability", durability)], Purpose::Create)
+                .and_then(|options| options.for_creation(&TopicDefaults::default(), 1))
+                .expect("valid");
         let stream = Identifier::Name(name("s"));
         match self.command(Command::CreateTopic { stream, name: name(topic), partitions: 1, options }) {
             Done::TopicCreated { topic, .. } => {
@@ -219,7 +230,11 @@ impl Node {
     }
 
     pub fn errors(&self) -> Vec<&str> {
-        self.notices.iter().filter(|notice| notice.severity == Severity::Error).map(|notice| notice.text.as_str()).collect()
+        self.notices
+            .iter()
+            .filter(|notice| notice.severity == Severity::Error)
+            .map(|notice| notice.text.as_str())
+            .collect()
     }
 }
 
