@@ -497,10 +497,8 @@ impl Shard {
             let mut cx =
                 Context { tickets: &mut self.tickets, effects: &mut self.effects, now, to_list: &mut self.to_list };
             partition.run(&mut cx);
-            if partition.deadline_ns != before {
-                if let Some(deadline) = before {
-                    self.timers.remove(&(deadline, slot));
-                }
+            if let Some(deadline) = before.filter(|_| partition.deadline_ns != before) {
+                self.timers.remove(&(deadline, slot));
             }
             if let Some(deadline) = partition.deadline_ns {
                 self.timers.insert((deadline, slot));

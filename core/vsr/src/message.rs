@@ -38,6 +38,7 @@ pub struct Message {
 
 /// What a message says.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::large_enum_variant, reason = "most messages are prepares; a box would cost an allocation each")]
 pub enum MessageBody {
     /// Append this entry.
     Prepare {

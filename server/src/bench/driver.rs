@@ -6,6 +6,8 @@ use super::link::Link;
 use super::report::Tally;
 use super::session::ANSWER_WAIT;
 use rustix::event::{Timespec, epoll};
+use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 /// Events taken from the kernel at a time.
@@ -34,6 +36,33 @@ struct Seat {
     done: bool,
 }
 
+/// Wakes the wait for connections when a request is due: the wait's own timeout counts whole milliseconds only, which is
+/// too coarse for a pace.
+struct Alarm(OwnedFd);
+
+/// What its events carry in the place of the index of a connection.
+const ALARM: u64 = u64::MAX;
+
+impl Alarm {
+    fn new(poll: &OwnedFd) -> rustix::io::Result<Alarm> {
+        let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
+        // Edge-triggered, so that it need not be read: setting it again is enough.
+        epoll::add(poll, &timer, epoll::EventData::new_u64(ALARM), epoll::EventFlags::IN | epoll::EventFlags::ET)?;
+        Ok(Alarm(timer))
+    }
+
+    fn set(&self, wait: Duration) -> rustix::io::Result<()> {
+        // Zero would switch it off.
+        let it_value = timespec(wait.max(Duration::from_nanos(1)));
+        let once = Itimerspec { it_interval: timespec(Duration::ZERO), it_value };
+        timerfd_settime(&self.0, TimerfdTimerFlags::empty(), &once).map(|_| ())
+    }
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    Timespec { tv_sec: duration.as_secs() as i64, tv_nsec: duration.subsec_nanos().into() }
+}
+
 /// Runs the links until each has done its part, and tells what they did.
 ///
 /// # Errors
@@ -41,6 +70,7 @@ struct Seat {
 pub fn run(links: Vec<Link>, plan: &Plan) -> Result<Tally, BenchError> {
     let io = |error: rustix::io::Errno| BenchError::io("wait for connections", error.into());
     let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(io)?;
+    let alarm = plan.interval.map(|_| Alarm::new(&poll)).transpose().map_err(io)?;
     let begin = Instant::now();
     let mut tally = Tally::new(plan.count_from);
     let count = links.len() as u32;
@@ -63,10 +93,11 @@ pub fn run(links: Vec<Link>, plan: &Plan) -> Result<Tally, BenchError> {
             return Ok(tally);
         }
         let next_due = seats.iter().filter(|seat| seat.link.is_idle() && !seat.done).map(|seat| seat.due).min();
-        let wait = next_due.map_or(ANSWER_WAIT, |due| due.saturating_duration_since(now)).min(ANSWER_WAIT);
+        if let (Some(alarm), Some(due)) = (&alarm, next_due) {
+            alarm.set(due.saturating_duration_since(now)).map_err(io)?;
+        }
         events.clear();
-        let timeout = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
-        match epoll::wait(&poll, rustix::buffer::spare_capacity(&mut events), Some(&timeout)) {
+        match epoll::wait(&poll, rustix::buffer::spare_capacity(&mut events), Some(&timespec(ANSWER_WAIT))) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(io(error)),
         }

@@ -1,10 +1,11 @@
 //! Starting, announcing, stopping.
 
 use crate::program::{Serving, command, run};
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn dev(data: &Path) -> Command {
     let mut command = command(&["--dev"]);
@@ -199,4 +200,28 @@ fn the_benchmark_measures_this_server() {
     let messages = consumed["messages"].as_u64().expect("a number");
     assert!(messages >= 200, "{consumed}");
     assert_eq!(consumed["payload_bytes"], messages * 1000, "every message comes back with its payload");
+}
+
+#[test]
+fn a_second_signal_ends_the_process_at_once() {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let server = Serving::start(&mut dev(&folder.path().join("data")));
+    let address = server.address("http");
+    // A request whose body does not come keeps a clean stop waiting.
+    let mut slow = TcpStream::connect(&address).expect("somebody listens");
+    let head = "POST /users/login HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n";
+    slow.write_all(head.as_bytes()).expect("write");
+    let mut answer = [0; 12];
+    slow.read_exact(&mut answer).expect("the server waits for the body");
+    assert_eq!(&answer, b"HTTP/1.1 100");
+    server.signal("TERM");
+    while TcpStream::connect(&address).is_ok() {
+        std::thread::yield_now();
+    }
+    let second = Instant::now();
+    server.signal("TERM");
+    let (status, _, err) = server.wait();
+    assert_eq!(status.code(), Some(1), "{err}");
+    assert!(second.elapsed() < Duration::from_secs(2), "it did not wait for the request");
+    assert!(err.contains("ended at once"), "{err}");
 }

@@ -338,7 +338,7 @@ fn purged_segments_go_only_after_the_snapshot_is_durable() {
 fn acknowledged() -> (Disk, usize, usize) {
     let mut log = Fixture::new(Durability::Replicated);
     for n in 0..6u32 {
-        log.append(&vec![n as u8 + 1; 40]);
+        log.append(&[n as u8 + 1; 40]);
     }
     log.finish();
     assert_eq!(log.log.durable(), OpNumber(6));
