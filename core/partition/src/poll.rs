@@ -118,6 +118,16 @@ impl Poll {
         }
     }
 
+    /// The segment that it is at; none when it is done.
+    pub fn segment(&self) -> Option<u64> {
+        self.at.map(|at| at.segment)
+    }
+
+    /// Ends it with what was found so far.
+    pub fn stop(&mut self) {
+        self.at = None;
+    }
+
     /// What is needed next.
     pub fn step(&mut self, log: &Log) -> Step {
         loop {

@@ -216,8 +216,11 @@ impl MetadataGroup {
             // What a durable snapshot covers is not needed any more: nobody reads old metadata commands.
             self.log.remove_up_to(OpNumber(covered), &mut issuer);
         }
-        self.deadline_ns =
-            if self.log.needs_retry() { Some(now.monotonic_ns + 100_000_000) } else { self.log.timeout_ns() };
+        self.deadline_ns = if self.log.needs_retry() {
+            Some(crate::partition_group::retry_at(self.deadline_ns, now.monotonic_ns))
+        } else {
+            self.log.timeout_ns()
+        };
     }
 
     fn drain(&mut self, tickets: &mut Tickets, effects: &mut VecDeque<Effect>, now: Now) -> bool {

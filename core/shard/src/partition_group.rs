@@ -27,6 +27,8 @@ pub(crate) const WAITING_MAX: usize = 8192;
 pub(crate) const WAITING_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Polls of one partition that may be under way.
 const POLLS_MAX: usize = 4096;
+/// How long a write that found no room waits before it is tried again.
+const RETRY_NS: u64 = 100_000_000;
 /// Places that are remembered for readers that go on.
 const HINTS: usize = 8;
 
@@ -244,8 +246,11 @@ impl PartitionGroup {
             self.log.drive(now, &mut cx.issuer(owner));
         }
         self.log.remove_superseded(&mut self.snapshots, &mut cx.issuer(owner));
-        self.deadline_ns =
-            if self.log.needs_retry() { Some(cx.now.monotonic_ns + 100_000_000) } else { self.log.timeout_ns() };
+        self.deadline_ns = if self.log.needs_retry() {
+            Some(retry_at(self.deadline_ns, cx.now.monotonic_ns))
+        } else {
+            self.log.timeout_ns()
+        };
     }
 
     fn take_snapshot(&mut self) {
@@ -335,7 +340,8 @@ impl PartitionGroup {
             Work::Send { batch, count, .. } => (u64::from(*count), HEADER_SIZE + batch.len(), false),
             Work::Control { control, .. } => (0, HEADER_SIZE + 16, matches!(control, Control::Purge { .. })),
         };
-        if std::mem::take(&mut self.disk_full) {
+        // Nothing new is taken while a write waits for room: it would only wait behind it.
+        if std::mem::take(&mut self.disk_full) || self.log.needs_retry() {
             return Err(disk_full());
         }
         let reserved = self.log.reserved();
@@ -649,6 +655,11 @@ impl PartitionGroup {
         let Some(active) = self.polls.get_mut(&id) else { return };
         let failed = match completion.result {
             Ok(bytes) => active.poll.handle_bytes(&self.log, &bytes).err().map(|damage| damage.to_string()),
+            // A purge or a deletion took the segment away under the read: what was found until then is the answer.
+            Err(_) if active.poll.segment().is_some_and(|at| self.log.segment_end(at).is_none()) => {
+                active.poll.stop();
+                None
+            }
             Err(error) => Some(error.to_string()),
         };
         match failed {
@@ -721,6 +732,11 @@ impl Work {
             Work::Send { identity, .. } | Work::Control { identity, .. } => *identity,
         }
     }
+}
+
+/// When to try again a write that found no room: at the time that was set before, which traffic must not put off.
+pub(crate) fn retry_at(deadline_ns: Option<u64>, now_ns: u64) -> u64 {
+    deadline_ns.filter(|deadline| *deadline > now_ns).unwrap_or(now_ns + RETRY_NS)
 }
 
 fn disk_full() -> Refusal {
