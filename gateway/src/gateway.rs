@@ -36,6 +36,7 @@ struct Shared {
     passwords: Passwords,
     assigned: AssignedSessions,
     balance: [AtomicU32; BALANCE_COUNTERS],
+    replies: crate::replies::HeldReplies,
     logouts: tokio::sync::mpsc::Sender<(u128, u64)>,
     pub(crate) process: crate::process::Process,
 }
@@ -57,6 +58,7 @@ impl Gateway {
                 assigned: AssignedSessions::new(ASSIGNED_SESSIONS_MAX),
                 balance: std::array::from_fn(|_| AtomicU32::new(0)),
                 process: crate::process::Process::new(runtime.now_us()),
+                replies: crate::replies::HeldReplies::default(),
                 logouts,
                 settings,
                 runtime,
@@ -69,6 +71,11 @@ impl Gateway {
             tracing::warn!("sessions of lost connections are not ended: the server is stopping");
         }
         gateway
+    }
+
+    /// The poll replies that are not written yet.
+    pub(crate) fn replies(&self) -> &crate::replies::HeldReplies {
+        &self.shared.replies
     }
 
     /// The settings.

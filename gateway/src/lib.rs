@@ -11,6 +11,7 @@ mod gateway;
 mod ops;
 mod passwords;
 mod process;
+mod replies;
 mod settings;
 mod views;
 

@@ -8,7 +8,6 @@ use bytes::BytesMut;
 use std::ops::Range;
 use whippet_metadata::MetadataState;
 use whippet_metadata::options::Durability;
-use whippet_protocol::limits::POLL_REPLY_MAX;
 use whippet_protocol::send::{IdentifierRef, PartitioningRef, consumer_key, partition_for_key};
 use whippet_protocol::{ErrorCode, Identifier, Name};
 use whippet_shard::{Consumer, Reply, Request, Strategy};
@@ -165,7 +164,7 @@ impl Gateway {
         auto_commit: bool,
     ) -> Result<PollResult, GatewayError> {
         let identity = if auto_commit { self.identity(caller) } else { whippet_shard::Identity::default() };
-        let max_bytes = POLL_REPLY_MAX as u32;
+        let max_bytes = self.replies().allowance();
         let request =
             Request::Poll { group: target.group, consumer, strategy, count, max_bytes, auto_commit, identity };
         match self.call(request).await? {
@@ -173,7 +172,7 @@ impl Gateway {
                 partition_id: target.partition_id,
                 current_offset: polled.current_offset,
                 count: polled.count,
-                chunks: polled.chunks,
+                chunks: polled.chunks.into_iter().map(|chunk| self.replies().hold(chunk)).collect(),
             }),
             other => Err(unexpected(&other)),
         }
