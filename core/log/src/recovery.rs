@@ -12,6 +12,9 @@
 //! | missing or damaged, nothing but that record was ever written | as before: cut |
 //! | missing or damaged otherwise | damage: what was promised is not known |
 //!
+//! Whatever the frontier says, a log that ends before the op of its snapshot, or starts behind the op that its state still
+//! serves, is damaged.
+//!
 //! Damage is never repaired here and nothing is overwritten: what lies before it can be read, nothing can be appended.
 
 use crate::frontier::Frontier;
@@ -125,6 +128,9 @@ pub trait Replay {
     fn body_is_intact(&self, entry: &Entry) -> bool;
     /// Offset of the next message, as of what was replayed so far.
     fn next_offset(&self) -> u64;
+    /// The op by which the log must start, as of what was replayed so far: a log that starts behind it has lost its
+    /// beginning. `u64::MAX` when the state alone is served, and a log may start anywhere up to its snapshot.
+    fn log_starts_by(&self) -> u64;
 }
 
 /// A log that was read back.
@@ -282,6 +288,25 @@ pub fn recover(
         break;
     }
 
+    // A snapshot is written only once the log is fsynced up to its op. A log that ends before it is damaged, whatever the
+    // frontier says and however the machine stopped: the state is whole, and the records from which reads are served are not.
+    let end_of_log = segments.back().map(|segment| segment.sums.last_op);
+    let mut certain = None;
+    if let (Some(end), None) = (end_of_log, &damage)
+        && end < cursor.head.0
+    {
+        let first_op = segments.back().map_or(1, |segment| segment.sums.first_op);
+        let (position, found) = stop.as_ref().map_or((0, "nothing"), |stop| (stop.position, stop.reason.as_str()));
+        let reason = format!("a snapshot holds op {}, and op {} belongs here: {found}", cursor.head, end + 1);
+        certain = Some(Damage { file: scan.file(first_op), position, reason });
+    }
+    let starts_by = machine.log_starts_by();
+    let first_op = segment_ops.first().map_or(cursor.head.0 + 1, |(first_op, _)| *first_op);
+    if certain.is_none() && damage.is_none() && first_op > starts_by && cursor.head.0 >= starts_by {
+        let reason = format!("the file is missing: the log must start with op {starts_by}, and starts with op {first_op}");
+        certain = Some(Damage { file: scan.file(starts_by), position: 0, reason });
+    }
+
     if let (Some(stopped), false) = (&stop, evidence.trusted)
         && !stopped.empty
         && cursor.head != OpNumber::ZERO
@@ -300,17 +325,20 @@ pub fn recover(
         damage =
             Some(Damage { file: FileName::Segment { group: directory, first_op }, position: stopped.position, reason });
     }
-    let verdict = judge(
-        &config,
-        &frontier,
-        evidence,
-        previous,
-        (cursor.head, cursor.head_id),
-        damage,
-        stop,
-        &segments,
-        !cut.is_empty(),
-    );
+    let verdict = match certain {
+        Some(damage) => Verdict::Damaged(damage),
+        None => judge(
+            &config,
+            &frontier,
+            evidence,
+            previous,
+            (cursor.head, cursor.head_id),
+            damage,
+            stop,
+            &segments,
+            !cut.is_empty(),
+        ),
+    };
     let parts = LogParts {
         segments,
         head: cursor.head,

@@ -164,6 +164,10 @@ impl Replay for PartitionState {
     fn next_offset(&self) -> u64 {
         self.next_offset
     }
+
+    fn log_starts_by(&self) -> u64 {
+        self.purge_op + 1
+    }
 }
 
 /// Whether the body of a partition's record is what its header says.

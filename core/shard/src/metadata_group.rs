@@ -87,6 +87,10 @@ impl Replay for Replayed {
     fn next_offset(&self) -> u64 {
         0
     }
+
+    fn log_starts_by(&self) -> u64 {
+        u64::MAX
+    }
 }
 
 fn decode(entry: &Entry) -> Result<Envelope, String> {

@@ -552,6 +552,15 @@ impl PartitionGroup {
         }
     }
 
+    /// Whether a poll would skip messages because the files in which the log begins are gone.
+    fn lost_at_start(&self, start: Start) -> bool {
+        let lost = matches!(self.condition, Condition::Damaged(_)) && self.log.first_op() > self.state.purge_op + 1;
+        lost && match start {
+            Start::Offset(offset) => offset < self.log.sums().first_offset,
+            Start::Timestamp(_) => true,
+        }
+    }
+
     fn pop_waiting(&mut self) -> Waiting {
         let waiting = self.waiting.pop_front().expect("a write waits");
         self.waiting_bytes -= waiting.work.bytes();
@@ -625,6 +634,9 @@ impl PartitionGroup {
                 Start::Offset(self.state.offsets.get(&consumer).map_or(0, |stored| stored.saturating_add(1)))
             }
         };
+        if let (true, Some(refusal)) = (self.lost_at_start(start), self.unusable()) {
+            return cx.reply(ticket, Reply::Refused(refusal));
+        }
         let past_the_end = match start {
             Start::Offset(offset) => self.state.last_offset.is_none_or(|last| offset > last),
             Start::Timestamp(_) => self.state.last_offset.is_none(),

@@ -57,6 +57,36 @@ impl Replay for Bodies {
     fn next_offset(&self) -> u64 {
         self.next_offset
     }
+
+    fn log_starts_by(&self) -> u64 {
+        u64::MAX
+    }
+}
+
+/// The same, of a group whose records are served.
+#[derive(Default)]
+struct Served(Bodies);
+
+impl Replay for Served {
+    fn restore(&mut self, state: &[u8]) -> Result<(), String> {
+        self.0.restore(state)
+    }
+
+    fn replay(&mut self, entry: &Entry) -> Result<(), String> {
+        self.0.replay(entry)
+    }
+
+    fn body_is_intact(&self, entry: &Entry) -> bool {
+        self.0.body_is_intact(entry)
+    }
+
+    fn next_offset(&self) -> u64 {
+        self.0.next_offset
+    }
+
+    fn log_starts_by(&self) -> u64 {
+        1
+    }
 }
 
 /// A log with what its replica and state machine would know.
@@ -344,6 +374,65 @@ fn acknowledged() -> (Disk, usize, usize) {
     assert_eq!(log.log.durable(), OpNumber(6));
     let record = HEADER_SIZE + 40;
     (log.disk, 4 * record, 6 * record)
+}
+
+/// 24 records in three segments (9, 9 and 6), all of them in a snapshot: the state needs no record any more, readers do.
+fn in_a_snapshot() -> Disk {
+    let mut log = Fixture::new(Durability::Replicated);
+    for n in 0..24u32 {
+        log.append(&[n as u8 + 1; 300]);
+    }
+    log.finish();
+    let mut state = 24u64.to_le_bytes().to_vec();
+    state.extend_from_slice(&24u64.to_le_bytes());
+    log.log.take_snapshot(OpNumber(24), log.head_id, log.timestamp, 0, &state);
+    log.finish();
+    assert_eq!((log.log.snapshot_op(), log.log.durable()), (25, OpNumber(24)));
+    log.disk
+}
+
+#[test]
+fn records_that_a_snapshot_covers_are_still_missed_when_they_are_damaged_or_gone() {
+    let disk = in_a_snapshot();
+    let record = HEADER_SIZE + 300;
+    for previous in [PreviousEnd::PageCacheKept, PreviousEnd::MachineStopped] {
+        for at in 0..6 {
+            for flip in [true, false] {
+                let mut damaged = copy(&disk);
+                let content = damaged.files.get_mut(&segment(19)).expect("there");
+                let position = at * record + if flip { 77 } else { 0 };
+                if flip {
+                    content[position] ^= 4;
+                } else {
+                    content.truncate(position);
+                }
+                let (reopened, _, recovered) = Fixture::reopen(damaged, Durability::Replicated, 2, previous);
+                let Verdict::Damaged(damage) = &recovered.verdict else {
+                    panic!("record {at}, flipped {flip}: {:?}", recovered.verdict)
+                };
+                assert_eq!((damage.file, damage.position), (segment(19), (at * record) as u64));
+                assert!(reopened.disk.queue.is_empty(), "nothing is cut");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_log_that_lost_its_beginning_is_damaged_where_its_records_are_served() {
+    let disk = in_a_snapshot();
+    for lost in [vec![1], vec![1, 10], vec![1, 10, 19]] {
+        let mut damaged = copy(&disk);
+        for first_op in &lost {
+            damaged.files.remove(&segment(*first_op));
+        }
+        let config = config(Durability::Replicated, 2);
+        let recovered =
+            recover(&damaged, config, PreviousEnd::PageCacheKept, &mut Served::default()).expect("readable");
+        let Verdict::Damaged(damage) = &recovered.verdict else { panic!("{lost:?}: {:?}", recovered.verdict) };
+        assert_eq!((damage.file, damage.position), (segment(1), 0), "{lost:?}");
+    }
+    let whole = recover(&disk, config(Durability::Replicated, 2), PreviousEnd::PageCacheKept, &mut Served::default());
+    assert_eq!(whole.expect("readable").verdict, Verdict::Whole);
 }
 
 fn copy(disk: &Disk) -> Disk {

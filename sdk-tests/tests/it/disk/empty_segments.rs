@@ -44,7 +44,7 @@ fn segments(server: &Server) -> Vec<PathBuf> {
 }
 
 #[test]
-fn an_empty_segment_is_never_skipped_in_silence() {
+fn an_empty_or_missing_segment_is_never_skipped_in_silence() {
     let mut server = Server::start();
     let mut connection = client(&server);
     let stream = connection.create_stream("s").expect("create stream");
@@ -53,20 +53,25 @@ fn an_empty_segment_is_never_skipped_in_silence() {
     server.terminate();
     let segments = segments(&server);
     assert!(segments.len() >= 3, "3.6 MB in segments of 1 MiB are in {segments:?}");
-    for (what, file) in
-        [("first", &segments[0]), ("middle", &segments[segments.len() / 2]), ("last", &segments[segments.len() - 1])]
-    {
+    let (first, middle, last) = (&segments[0], &segments[segments.len() / 2], &segments[segments.len() - 1]);
+    let cases = [first, middle, last].into_iter().flat_map(|file| [(file, true), (file, false)]);
+    for (file, empty) in cases {
+        let what = format!("{} {}", file.display(), if empty { "empty" } else { "removed" });
         let scratch = tempfile::tempdir().expect("temporary folder");
         let data = scratch.path().join("data");
         tree::copy(server.data(), &data);
-        tree::truncate(&data.join(file), 0);
+        if empty {
+            tree::truncate(&data.join(file), 0);
+        } else {
+            std::fs::remove_file(data.join(file)).expect("remove");
+        }
         let mut damaged = ServerOptions::default().allow("").start_at(&data);
         let mut connection = client(&damaged);
         connection.set_answer_deadline(Duration::from_secs(5)).expect("socket option");
         let (read, error) = read_in_order(&mut connection, target);
         let log = damaged.log().lines();
         let said = log.iter().any(|line| is_alarming(line));
-        eprintln!("{what} segment empty: {read} messages, then {error:?}");
+        eprintln!("{what}: {read} messages, then {error:?}");
         assert!(read < COUNT, "{what}: the messages of an empty file are read");
         assert!(said, "{what}: the log does not say what is lost:\n{}", log.join("\n"));
         let send = connection.send(target, &[content(99, LENGTH)]);
