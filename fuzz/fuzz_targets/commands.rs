@@ -9,19 +9,24 @@ use whippet_protocol::wire::{decode, requests};
 fuzz_target!(|bytes: &[u8]| {
     let _ = SendMessages::parse(bytes);
     let _ = PollMessages::parse(bytes);
-    let _ = decode::<requests::streams::CreateStreamRequest>(bytes);
-    let _ = decode::<requests::streams::UpdateStreamRequest>(bytes);
-    let _ = decode::<requests::streams::DeleteStreamRequest>(bytes);
-    let _ = decode::<requests::topics::CreateTopicRequest>(bytes);
-    let _ = decode::<requests::topics::UpdateTopicRequest>(bytes);
-    let _ = decode::<requests::topics::GetTopicRequest>(bytes);
-    let _ = decode::<requests::partitions::CreatePartitionsRequest>(bytes);
-    let _ = decode::<requests::partitions::DeletePartitionsRequest>(bytes);
-    let _ = decode::<requests::consumer_offsets::StoreConsumerOffsetRequest>(bytes);
-    let _ = decode::<requests::consumer_offsets::DeleteConsumerOffsetRequest>(bytes);
-    let _ = decode::<requests::consumer_offsets::GetConsumerOffsetRequest>(bytes);
-    let _ = decode::<requests::system::describe_options::DescribeOptionsRequest>(bytes);
-    let _ = decode::<requests::system::get_client::GetClientRequest>(bytes);
+    macro_rules! read {
+        ($($family:ident: $($request:ident),+;)+) => { $($(let _ = decode::<requests::$family::$request>(bytes);)+)+ };
+    }
+    read! {
+        system: AttachConsumerSessionRequest, DescribeOptionsRequest, GetClientRequest, GetSnapshotRequest;
+        users: ChangePasswordRequest, CreateUserRequest, DeleteUserRequest, GetUserRequest, UpdatePermissionsRequest,
+            UpdateUserRequest;
+        personal_access_tokens: CreatePersonalAccessTokenRequest, DeletePersonalAccessTokenRequest;
+        messages: FlushUnsavedBufferRequest;
+        consumer_offsets: DeleteConsumerOffsetRequest, GetConsumerOffsetRequest, StoreConsumerOffsetRequest;
+        streams: CreateStreamRequest, DeleteStreamRequest, GetStreamRequest, PurgeStreamRequest, UpdateStreamRequest;
+        topics: CreateTopicRequest, DeleteTopicRequest, GetTopicRequest, GetTopicsRequest, PurgeTopicRequest,
+            UpdateTopicRequest;
+        partitions: CreatePartitionsRequest, DeletePartitionsRequest;
+        segments: DeleteSegmentsRequest;
+        consumer_groups: CreateConsumerGroupRequest, DeleteConsumerGroupRequest, GetConsumerGroupRequest,
+            GetConsumerGroupsRequest, JoinConsumerGroupRequest, LeaveConsumerGroupRequest, SyncConsumerGroupRequest;
+    }
     if let Some((kind, value)) = bytes.split_first() {
         for key in ["segment_size", "message_expiry", "durability", "preallocate_segments", "max_topic_size"] {
             let _ = TopicOptionsPatch::from_entries([(key, *kind, value)].into_iter(), Purpose::Create);

@@ -303,7 +303,8 @@ pub fn recover(
     let starts_by = machine.log_starts_by();
     let first_op = segment_ops.first().map_or(cursor.head.0 + 1, |(first_op, _)| *first_op);
     if certain.is_none() && damage.is_none() && first_op > starts_by && cursor.head.0 >= starts_by {
-        let reason = format!("the file is missing: the log must start with op {starts_by}, and starts with op {first_op}");
+        let reason =
+            format!("the file is missing: the log must start with op {starts_by}, and starts with op {first_op}");
         certain = Some(Damage { file: scan.file(starts_by), position: 0, reason });
     }
 

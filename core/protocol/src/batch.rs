@@ -21,6 +21,7 @@ use crate::limits::{BATCH_HEADER_SIZE, MESSAGE_HEADER_SIZE, MESSAGE_PAYLOAD_MAX,
 use std::hash::Hasher;
 use std::ops::Range;
 use twox_hash::XxHash3_64;
+use twox_hash::xxhash3_64::{DEFAULT_SECRET_LENGTH, RawHasher, SecretBuffer};
 
 const CHECKSUM_AT: usize = 40;
 const COUNT_AT: usize = 48;
@@ -67,9 +68,10 @@ fn header(batch: &[u8]) -> BatchInfo {
 }
 
 /// Computes a batch checksum from the header fields that it covers and the checksums of the messages, which are gathered so
-/// that the hash takes many at once.
+/// that the hash takes many at once. A batch whose checksums fit is hashed in one go; either way nothing is allocated.
 struct BatchHasher {
-    hasher: XxHash3_64,
+    /// Set once `gathered` was full: what was gathered before has gone in here.
+    streaming: Option<RawHasher<[u8; DEFAULT_SECRET_LENGTH]>>,
     gathered: [u8; GATHERED],
     length: usize,
 }
@@ -84,23 +86,40 @@ impl BatchHasher {
         let mut gathered = [0; GATHERED];
         gathered[..CHECKSUM_AT].copy_from_slice(&batch_header[..CHECKSUM_AT]);
         gathered[CHECKSUM_AT..COVERED].copy_from_slice(&batch_header[COUNT_AT..RESERVED_AT]);
-        BatchHasher { hasher: XxHash3_64::default(), gathered, length: COVERED }
+        BatchHasher { streaming: None, gathered, length: COVERED }
     }
 
     /// Takes the checksum at the start of a message.
     fn add(&mut self, message: &[u8]) {
         if self.length + 8 > GATHERED {
-            self.hasher.write(&self.gathered[..self.length]);
-            self.length = 0;
+            self.flush();
         }
         self.gathered[self.length..self.length + 8].copy_from_slice(&message[..8]);
         self.length += 8;
     }
 
-    fn finish(mut self) -> u64 {
-        self.hasher.write(&self.gathered[..self.length]);
-        self.hasher.finish()
+    #[cold]
+    fn flush(&mut self) {
+        self.streaming.get_or_insert_with(streaming_hasher).write(&self.gathered[..self.length]);
+        self.length = 0;
     }
+
+    fn finish(mut self) -> u64 {
+        let rest = &self.gathered[..self.length];
+        match &mut self.streaming {
+            None => XxHash3_64::oneshot(rest),
+            Some(hasher) => {
+                hasher.write(rest);
+                hasher.finish()
+            }
+        }
+    }
+}
+
+/// The hash that takes its input in parts, with the secret on the stack: the usual constructor allocates.
+fn streaming_hasher() -> RawHasher<[u8; DEFAULT_SECRET_LENGTH]> {
+    let secret = SecretBuffer::with_seed(0, [0; DEFAULT_SECRET_LENGTH]);
+    RawHasher::new(secret.expect("the buffer has the length that the hash asks for"))
 }
 
 /// Bytes of the message that starts at `at`, if its header and body lie within `bytes`.
@@ -128,7 +147,7 @@ pub fn verify(batch: &[u8], expected: u32) -> Result<BatchInfo, ErrorCode> {
 /// Checks a batch as it was stored: every checksum, every length.
 ///
 /// # Errors
-/// As [`verify`], without the rules that only concern producers.
+/// As [`verify`], without the rules that only concern producers; 4100 when the offsets do not fit 64 bits.
 pub fn check_stored(batch: &[u8]) -> Result<BatchInfo, ErrorCode> {
     check(batch, Strictness::Stored)
 }
@@ -152,6 +171,9 @@ fn check(batch: &[u8], strictness: Strictness) -> Result<BatchInfo, ErrorCode> {
     }
     if info.count == 0 {
         return Err(ErrorCode::InvalidMessagesCount);
+    }
+    if info.base_offset.checked_add(u64::from(info.count)).is_none() {
+        return Err(ErrorCode::InvalidOffset);
     }
     if strictness == Strictness::Admission && (info.partition_id, info.base_offset, info.base_timestamp) != (0, 0, 0) {
         return Err(ErrorCode::InvalidReservedField);
@@ -325,7 +347,7 @@ pub fn messages(batch: &[u8]) -> impl Iterator<Item = MessageView<'_>> {
         Some(MessageView {
             checksum: u64_at(message, 0),
             id: u128_at(message, 8),
-            offset: info.base_offset + u64::from(u32_at(message, 24)),
+            offset: info.base_offset.saturating_add(u64::from(u32_at(message, 24))),
             timestamp: info.base_timestamp,
             origin_timestamp: info.origin_timestamp.saturating_add(u64::from(u32_at(message, 28))),
             payload,

@@ -1,10 +1,11 @@
 //! Batches: ours against theirs, cut and put together again, and every damage seen.
 
 use bytes::{Bytes, BytesMut};
-use iggy_binary_protocol::batch::decode_batch_slice;
+use iggy_binary_protocol::batch::{BatchHeader, calculate_batch_checksum, decode_batch_slice};
 use iggy_binary_protocol::requests::messages::{RawMessage, SendMessagesEncoder};
 use iggy_binary_protocol::{WireIdentifier, WirePartitioning};
 use proptest::prelude::*;
+use twox_hash::XxHash3_64;
 use whippet_protocol::ErrorCode;
 use whippet_protocol::batch::{BatchBuilder, batches, check_stored, messages, slice, stamp, verify};
 use whippet_protocol::send::{IdentifierRef, PartitioningRef, SendMessages};
@@ -142,6 +143,80 @@ fn refusals_have_the_protocols_numbers() {
     assert_eq!(admitted(|batch| batch[32] ^= 1), Err(ErrorCode::CommandLengthError));
     assert_eq!(admitted(|batch| batch.truncate(255)), Err(ErrorCode::CommandLengthError));
     assert_eq!(admitted(|batch| batch.push(0)), Err(ErrorCode::CommandLengthError));
+}
+
+/// 256 checksums are gathered and hashed at once; from the next one on the hash takes them in parts.
+#[test]
+fn large_batches_have_the_official_checksum() {
+    for count in [249, 250, 256, 257, 258, 300, 600] {
+        let plain: Vec<Plain> = (1..=count).map(|id| (id, vec![id as u8; 3], vec![])).collect();
+        let batch = stored(&plain);
+        let theirs = decode_batch_slice(&batch).expect("their decoder accepts it");
+        assert_eq!(u128::from(theirs.message_count()), count);
+        let part = slice(&batch, 101, u32::MAX, usize::MAX).expect("something is left");
+        let bytes = [&part.header.expect("a part has its own header")[..], &batch[part.frames]].concat();
+        assert_eq!(decode_batch_slice(&bytes).expect("their decoder accepts it").message_count(), part.count);
+        assert_eq!((u128::from(part.count), part.last_offset), (count - 1, 99 + count as u64));
+    }
+}
+
+#[test]
+fn every_flipped_bit_of_a_sent_batch_is_refused() {
+    let body = official_body(&[(1, b"a".to_vec(), vec![]), (2, b"bb".to_vec(), vec![7; 5])]);
+    let start = SendMessages::parse(&body).expect("parses").batch_start;
+    for at in start..body.len() {
+        for bit in 0..8 {
+            let mut damaged = body[start..].to_vec();
+            damaged[at - start] ^= 1 << bit;
+            assert!(verify(&damaged, 2).is_err(), "bit {bit} of byte {}", at - start);
+            assert!(check_stored(&damaged).is_err(), "bit {bit} of byte {}", at - start);
+        }
+    }
+}
+
+/// A message is changed and hashed again, so that only the rule itself can refuse it.
+#[test]
+fn rules_for_messages_hold_under_right_checksums() {
+    let changed = |at: usize, value: &[u8]| {
+        admitted(|batch| {
+            batch[256 + at..256 + at + value.len()].copy_from_slice(value);
+            let end = batch.len() - (48 + 2);
+            let checksum = XxHash3_64::oneshot(&batch[264..end]);
+            batch[256..264].copy_from_slice(&checksum.to_le_bytes());
+            let mut header = BatchHeader::decode(batch).expect("decodes");
+            header.batch_checksum = calculate_batch_checksum(&header, &batch[256..]);
+            header.encode_into(&mut batch[..256]);
+        })
+    };
+    assert_eq!(changed(8, &[9]), Ok(2), "the id is the producer's");
+    assert_eq!(changed(24, &[1]), Err(ErrorCode::InvalidCommand), "offset deltas count from 0");
+    assert_eq!(changed(40, &[1]), Err(ErrorCode::InvalidReservedField));
+    assert_eq!(changed(32, &[1, 0, 0, 0, 0]), Err(ErrorCode::EmptyMessagePayload), "its byte is a header now");
+}
+
+#[test]
+fn offsets_beyond_64_bits_are_refused() {
+    let mut batch = stored(&[(1, b"a".to_vec(), vec![]), (2, b"b".to_vec(), vec![])]);
+    stamp(&mut batch, 3, u64::MAX - 2, 5_000);
+    assert_eq!(check_stored(&batch).map(|info| info.base_offset), Ok(u64::MAX - 2));
+    stamp(&mut batch, 3, u64::MAX - 1, 5_000);
+    assert_eq!(check_stored(&batch), Err(ErrorCode::InvalidOffset));
+    stamp(&mut batch, 3, u64::MAX, 5_000);
+    assert_eq!(messages(&batch).map(|message| message.offset).collect::<Vec<_>>(), [u64::MAX, u64::MAX]);
+}
+
+#[test]
+fn parts_are_cut_by_bytes() {
+    let batch = stored(&[(1, vec![1; 100], vec![]), (2, vec![2; 100], vec![]), (3, vec![3; 100], vec![])]);
+    assert_eq!(batch.len(), 256 + 3 * 148);
+    assert_eq!(slice(&batch, 0, 9, batch.len()).map(|part| (part.header, part.count)), Some((None, 3)));
+    for (bytes, count) in [(256 + 147, 0), (256 + 148, 1), (256 + 295, 1), (256 + 296, 2), (batch.len() - 1, 2)] {
+        let part = slice(&batch, 100, 9, bytes);
+        assert_eq!(part.map_or(0, |part| part.count), count, "{bytes} bytes");
+    }
+    assert_eq!(slice(&batch, 103, 9, usize::MAX), None, "behind the last message");
+    assert_eq!(slice(&batch, u64::MAX, 9, usize::MAX), None);
+    assert_eq!(slice(&batch, 100, 0, usize::MAX), None);
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! The wire against the crate that the official clients encode and decode with.
 
 mod batches;
+mod bodies;
+mod examples;
 mod golden;
 mod hostile;
+mod recorded;
