@@ -116,14 +116,19 @@ impl Runtime {
                 PreviousEnd::PageCacheKept
             }
         };
-        let metadata = MetadataGroup::recover(
-            settings.cluster,
-            settings.replica,
-            settings.replica_count,
+        let shard_config = |shard| ShardConfig {
+            cluster: settings.cluster,
+            replica: settings.replica,
+            replica_count: settings.replica_count,
+            shard,
+            shard_count: settings.shards,
             run,
+            // The start number is durable before anything is sent, so no two starts of a disk have the same.
+            incarnation: directory.identity().disk.wrapping_add(u128::from(run)),
             previous_end,
-            &*directory,
-        )?;
+            sync_interval_ns: u64::try_from(settings.sync_interval.as_nanos()).unwrap_or(u64::MAX),
+        };
+        let metadata = MetadataGroup::recover(&shard_config(0), &*directory, clock::now())?;
         let on_disk = directory.groups()?;
         let partitions_on_disk = on_disk.iter().any(|group| group.number != 0);
         if metadata.state().applied() == 0 && (partitions_on_disk || !table.is_empty()) {
@@ -153,16 +158,7 @@ impl Runtime {
             let seat = Seat {
                 index,
                 settings: settings.clone(),
-                config: ShardConfig {
-                    cluster: settings.cluster,
-                    replica: settings.replica,
-                    replica_count: settings.replica_count,
-                    shard: index,
-                    shard_count: settings.shards,
-                    run,
-                    previous_end,
-                    sync_interval_ns: u64::try_from(settings.sync_interval.as_nanos()).unwrap_or(u64::MAX),
-                },
+                config: shard_config(index),
                 metadata: metadata.take(),
                 writer: writer.take(),
                 partitions: partitions.clone(),

@@ -3,19 +3,20 @@
 use crate::effect::Effect;
 use crate::notice::{Notice, Severity};
 use crate::request::{Refusal, Reply, RequestTicket};
+use crate::shard::ShardConfig;
 use crate::tickets::{Issuer, Owner, Tickets};
 use bytes::BytesMut;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use twox_hash::XxHash3_64;
-use whippet_log::{Durability, Fatal, Log, LogConfig, PreviousEnd, RecoveryError, Replay, Space, Verdict, recover};
+use whippet_log::{Durability, Fatal, Log, LogConfig, RecoveryError, Replay, Space, Verdict, recover};
 use whippet_metadata::command::{Command, Envelope, GroupChange};
 use whippet_metadata::{LogEntry, MetadataState, Preflight};
 use whippet_protocol::ErrorCode;
 use whippet_storage::{RecoverySource, StorageCompletion};
 use whippet_vsr::{
-    self as vsr, ClusterId, Draft, DurableState, Entry, EntryId, GroupId, HEADER_SIZE, NotAccepted, Now, OpNumber,
-    Replica, ReplicaConfig, ReplicaId, ViewNumber,
+    self as vsr, Draft, DurableState, Entry, EntryId, GroupId, HEADER_SIZE, NotAccepted, Now, OpNumber, Replica,
+    ViewNumber,
 };
 
 /// Kind of the one sort of record in the metadata log: a postcard-encoded [`Envelope`].
@@ -107,13 +108,11 @@ impl MetadataGroup {
     /// # Errors
     /// [`MetadataUnusable`] when the log is damaged or can't be read. Nothing on disk is changed.
     pub fn recover(
-        cluster: ClusterId,
-        replica: ReplicaId,
-        replica_count: u8,
-        run: u64,
-        previous_end: PreviousEnd,
+        shard: &ShardConfig,
         source: &dyn RecoverySource,
+        now: Now,
     ) -> Result<MetadataGroup, MetadataUnusable> {
+        let ShardConfig { cluster, run, previous_end, .. } = *shard;
         let config = LogConfig {
             cluster,
             group: GroupId::METADATA,
@@ -142,17 +141,14 @@ impl MetadataGroup {
             Verdict::Damaged(damage) => return Err(MetadataUnusable::Damaged(damage.to_string())),
             Verdict::Lost { .. } => unreachable!("a persisted log is never judged to have lost its tail"),
         };
-        let head = recovered.head;
         let durable = DurableState {
             view: ViewNumber(recovered.view),
-            log_view: ViewNumber(recovered.view),
-            head,
-            head_id: recovered.head_id,
-            head_timestamp: recovered.head_timestamp,
-            commit: if replica_count == 1 { head } else { OpNumber::ZERO },
+            applied: recovered.head,
+            applied_id: recovered.head_id,
+            applied_timestamp: recovered.head_timestamp,
+            ..DurableState::empty()
         };
-        let replica =
-            Replica::new(ReplicaConfig { cluster, group: GroupId::METADATA, replica, replica_count }, durable);
+        let replica = Replica::new(shard.replica_config(GroupId::METADATA), durable, now.monotonic_ns);
         Ok(MetadataGroup {
             replica,
             log: recovered.log,
@@ -175,7 +171,7 @@ impl MetadataGroup {
 
     /// Committed op.
     pub fn commit(&self) -> u64 {
-        self.replica.commit_min().0
+        self.replica.applied().0
     }
 
     pub(crate) fn finish_recovery(&mut self, tickets: &mut Tickets, effects: &mut VecDeque<Effect>) {
@@ -208,7 +204,7 @@ impl MetadataGroup {
             }
         }
         if self.log.wants_snapshot() {
-            let op = self.replica.commit_min();
+            let op = self.replica.applied();
             self.log.take_snapshot(op, self.applied_id, self.applied_timestamp, 0, &self.state.snapshot());
             self.snapshots.push(op.0 + 1);
             self.log.drive(now, &mut Issuer { tickets, effects, owner: Owner::Metadata });
@@ -236,7 +232,8 @@ impl MetadataGroup {
                     self.log.append(&entry, now, &mut Issuer { tickets, effects, owner: Owner::Metadata });
                 }
                 vsr::Effect::Apply(entry) => self.apply(&entry, effects),
-                vsr::Effect::Send(..) => unreachable!("a group of one has nobody to send to"),
+                vsr::Effect::Left | vsr::Effect::Began => {}
+                other => unreachable!("a group of one has no peers: {other:?}"),
             }
         }
         any
@@ -266,7 +263,7 @@ impl MetadataGroup {
                 Preflight::Execute => {}
                 Preflight::Replay(outcome) => {
                     self.waiting.pop_front();
-                    let reply = Reply::Metadata { op: self.replica.commit_min().0, outcome };
+                    let reply = Reply::Metadata { op: self.replica.applied().0, outcome };
                     effects.push_back(Effect::Reply { ticket, reply });
                     continue;
                 }

@@ -270,7 +270,8 @@ impl PartitionGroup {
                     self.log.append(&entry, now, &mut cx.issuer(owner));
                 }
                 vsr::Effect::Apply(entry) => self.apply(&entry, cx),
-                vsr::Effect::Send(..) => unreachable!("a group of one has nobody to send to"),
+                vsr::Effect::Left | vsr::Effect::Began => {}
+                other => unreachable!("a group of one has no peers: {other:?}"),
             }
         }
         any

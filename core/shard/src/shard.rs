@@ -16,8 +16,8 @@ use whippet_partition::{Control, PartitionState};
 use whippet_protocol::ErrorCode;
 use whippet_storage::{FileName, GroupDirectory, RecoverySource, StorageCompletion, StorageOp, StorageTicket};
 use whippet_vsr::{
-    ClusterId, DurableState, EntryId, GroupId, HEADER_SIZE, Now, OpNumber, Replica, ReplicaConfig, ReplicaId,
-    ViewNumber,
+    ClusterId, DurableState, EntryId, GroupId, HEADER_SIZE, Mutant, Now, OpNumber, PIPELINE_MAX, Replica,
+    ReplicaConfig, ReplicaId, ViewNumber,
 };
 
 /// What a shard is told about itself.
@@ -35,10 +35,26 @@ pub struct ShardConfig {
     pub shard_count: u32,
     /// Number of this process start, greater than all before.
     pub run: u64,
+    /// 128 random bits: no other start of any process has the same.
+    pub incarnation: u128,
     /// How the process before ended.
     pub previous_end: PreviousEnd,
     /// Longest time that a written record of a `replicated` topic stays without fsync, in nanoseconds.
     pub sync_interval_ns: u64,
+}
+
+impl ShardConfig {
+    pub(crate) fn replica_config(&self, group: GroupId) -> ReplicaConfig {
+        ReplicaConfig {
+            cluster: self.cluster,
+            group,
+            replica: self.replica,
+            replica_count: self.replica_count,
+            incarnation: self.incarnation,
+            pipeline: PIPELINE_MAX,
+            mutant: Mutant::None,
+        }
+    }
 }
 
 /// The shard that hosts a group: a hash of its number, so that it does not change with the group's life.
@@ -205,16 +221,15 @@ impl Shard {
         }
         let durable = DurableState {
             view: ViewNumber(recovered.view),
-            log_view: ViewNumber(recovered.view),
-            head: recovered.head,
-            head_id: recovered.head_id,
-            head_timestamp: recovered.head_timestamp,
-            commit: if self.config.replica_count == 1 { recovered.head } else { OpNumber::ZERO },
+            applied: recovered.head,
+            applied_id: recovered.head_id,
+            applied_timestamp: recovered.head_timestamp,
+            ..DurableState::empty()
         };
         let slot = self.open_slot();
         let intent = settings.purged_by;
         let mut partition = PartitionGroup::new(Parts {
-            replica: Replica::new(self.replica_config(group), durable),
+            replica: Replica::new(self.config.replica_config(group), durable, now.monotonic_ns),
             settings,
             slot,
             log: recovered.log,
@@ -240,15 +255,6 @@ impl Shard {
         self.slots[slot as usize] = Some(partition);
         self.touched.insert(slot);
         Ok(())
-    }
-
-    fn replica_config(&self, group: GroupId) -> ReplicaConfig {
-        ReplicaConfig {
-            cluster: self.config.cluster,
-            group,
-            replica: self.config.replica,
-            replica_count: self.config.replica_count,
-        }
     }
 
     fn open_slot(&mut self) -> u32 {
@@ -425,7 +431,7 @@ impl Shard {
                 }
                 let slot = self.open_slot();
                 let partition = PartitionGroup::new(Parts {
-                    replica: Replica::new(self.replica_config(group), DurableState::empty()),
+                    replica: Replica::new(self.config.replica_config(group), DurableState::empty(), now.monotonic_ns),
                     slot,
                     log: Log::empty(self.log_config(&settings)),
                     settings,

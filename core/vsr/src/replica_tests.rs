@@ -1,12 +1,31 @@
 use super::*;
 use crate::entry::HEADER_SIZE;
+use crate::id::ClusterId;
+use crate::message::StartView;
 use bytes::BytesMut;
 
 const GROUP: GroupId = GroupId { number: 4, life: 9 };
 
 fn replica(index: u8, count: u8) -> Replica {
-    let config = ReplicaConfig { cluster: ClusterId(1), group: GROUP, replica: ReplicaId(index), replica_count: count };
-    Replica::new(config, DurableState::empty())
+    let mut replica = Replica::new(config(index, count), DurableState::empty(), 0);
+    for effect in effects(&mut replica) {
+        let Effect::Persist(record) = effect else { panic!("{effect:?}") };
+        replica.handle_persisted(&record);
+    }
+    assert_eq!(effects(&mut replica), []);
+    replica
+}
+
+fn config(index: u8, count: u8) -> ReplicaConfig {
+    ReplicaConfig {
+        cluster: ClusterId(1),
+        group: GROUP,
+        replica: ReplicaId(index),
+        replica_count: count,
+        incarnation: u128::from(index) + 100,
+        pipeline: PIPELINE_MAX,
+        mutant: Mutant::None,
+    }
 }
 
 fn draft(replica: &Replica, body: &[u8]) -> Draft {
@@ -55,7 +74,7 @@ fn a_group_of_one_commits_what_it_has_made_durable_and_nothing_earlier() {
     let first = effects(&mut solo);
     assert_eq!(first.len(), 2);
     assert!(first.iter().all(|effect| matches!(effect, Effect::Write(_))));
-    assert_eq!(solo.commit_min(), OpNumber::ZERO);
+    assert_eq!(solo.applied(), OpNumber::ZERO);
     solo.handle_durable(op);
     assert_eq!(applied(&effects(&mut solo)), [1]);
     solo.handle_durable(OpNumber(2));
@@ -65,30 +84,97 @@ fn a_group_of_one_commits_what_it_has_made_durable_and_nothing_earlier() {
 
 #[test]
 fn a_group_of_one_wakes_in_a_new_view() {
-    let config = ReplicaConfig { cluster: ClusterId(1), group: GROUP, replica: ReplicaId(0), replica_count: 1 };
     let state = DurableState {
         view: ViewNumber(3),
-        log_view: ViewNumber(3),
-        head: OpNumber(5),
-        head_id: EntryId(7),
-        head_timestamp: 100,
-        commit: OpNumber(5),
+        applied: OpNumber(5),
+        applied_id: EntryId(7),
+        applied_timestamp: 100,
+        ..DurableState::empty()
     };
-    let solo = Replica::new(config, state);
+    let solo = Replica::new(config(0, 1), state, 0);
     assert_eq!((solo.view(), solo.status(), solo.is_primary()), (ViewNumber(4), Status::Normal, true));
+}
+
+fn promised(view: u32, log_view: u32) -> VoteRecord {
+    VoteRecord {
+        group: GROUP,
+        view: ViewNumber(view),
+        log_view: ViewNumber(log_view),
+        head: OpNumber(1),
+        head_id: EntryId(7),
+        commit: OpNumber(0),
+        unknown_to: OpNumber(1),
+        floor: OpNumber(1),
+        memory_lost: false,
+    }
 }
 
 #[test]
 fn a_restarted_member_of_three_neither_leads_nor_acknowledges() {
-    let config = ReplicaConfig { cluster: ClusterId(1), group: GROUP, replica: ReplicaId(0), replica_count: 3 };
-    let mut state = DurableState::empty();
-    state.head = OpNumber(1);
-    state.head_id = EntryId(7);
-    let mut restarted = Replica::new(config, state);
+    let state = DurableState {
+        applied: OpNumber(1),
+        applied_id: EntryId(7),
+        vote: Some(promised(0, 0)),
+        ..DurableState::empty()
+    };
+    let mut restarted = Replica::new(config(0, 3), state, 0);
     assert!(!restarted.is_primary());
     assert_eq!(restarted.propose(draft(&restarted, b"x")), Err(NotAccepted::NotNormal));
     restarted.handle_durable(OpNumber(1));
-    assert_eq!(effects(&mut restarted), []);
+    let sent = messages(&effects(&mut restarted));
+    assert!(matches!(sent.as_slice(), [Message { body: MessageBody::Probe { incarnation: 100 }, .. }]), "{sent:?}");
+}
+
+#[test]
+fn a_replica_without_memory_votes_for_nothing_until_it_is_answered() {
+    let state = DurableState { vote: Some(promised(1, 1)), memory_lost: true, ..DurableState::empty() };
+    let mut mute = Replica::new(config(2, 3), state, 0);
+    assert_eq!(mute.status(), Status::Recovering);
+    let first = effects(&mut mute);
+    assert!(first.iter().any(|effect| matches!(effect, Effect::Persist(record) if record.memory_lost)), "{first:?}");
+    let envelope = |view| Envelope {
+        cluster: ClusterId(1),
+        group: GROUP,
+        view: ViewNumber(view),
+        from: ReplicaId(0),
+        config_epoch: 0,
+    };
+    for target in 2..5 {
+        for from in [0, 1] {
+            let mut envelope = envelope(1);
+            envelope.from = ReplicaId(from);
+            let _ =
+                mute.handle_message(Message { envelope, body: MessageBody::Suspect { target: ViewNumber(target) } }, 1);
+        }
+    }
+    assert!(messages(&effects(&mut mute)).iter().all(|m| matches!(m.body, MessageBody::Probe { .. })));
+    let start = |answers| {
+        MessageBody::StartView(StartView {
+            head: OpNumber(0),
+            head_id: EntryId::NONE,
+            commit: OpNumber(0),
+            suffix: Suffix { floor: OpNumber(0), ids: Vec::new() },
+            answers,
+        })
+    };
+    // View 1 is led by replica 1.
+    let mut from_primary = envelope(1);
+    from_primary.from = ReplicaId(1);
+    let unasked = Message { envelope: from_primary, body: start(None) };
+    assert_eq!(mute.handle_message(unasked, 2), Err(Ignored::Status));
+    let other = Message { envelope: from_primary, body: start(Some(101)) };
+    assert_eq!(mute.handle_message(other, 2), Err(Ignored::Status));
+    let answer = Message { envelope: from_primary, body: start(Some(102)) };
+    assert_eq!(mute.handle_message(answer, 3), Ok(()));
+    let persists: Vec<VoteRecord> = effects(&mut mute)
+        .into_iter()
+        .filter_map(|effect| if let Effect::Persist(record) = effect { Some(record) } else { None })
+        .collect();
+    assert_eq!(mute.status(), Status::Recovering, "not before the promise is durable again");
+    assert_eq!(persists.len(), 1);
+    assert!(!persists[0].memory_lost);
+    mute.handle_persisted(&persists[0]);
+    assert_eq!(mute.status(), Status::Normal);
 }
 
 /// Three replicas: the entry commits with the first backup's acknowledgement, and the others learn of it.
@@ -101,20 +187,27 @@ fn three_replicas_commit_with_two() {
     a.handle_durable(OpNumber(1));
     assert_eq!(applied(&effects(&mut a)), [], "one holder is no quorum");
 
-    b.handle_message(sent[0].clone()).expect("prepare");
+    b.handle_message(sent[0].clone(), 0).expect("prepare");
     assert!(messages(&effects(&mut b)).is_empty(), "no acknowledgement before it is durable");
     b.handle_durable(OpNumber(1));
     let acks = messages(&effects(&mut b));
     assert_eq!(acks.len(), 1);
-    a.handle_message(acks[0].clone()).expect("prepare ok");
-    let after = effects(&mut a);
-    assert_eq!(applied(&after), [1]);
-    let commit = messages(&after);
-    b.handle_message(commit[0].clone()).expect("commit");
+    a.handle_message(acks[0].clone(), 0).expect("prepare ok");
+    assert_eq!(applied(&effects(&mut a)), [1]);
+    a.handle_tick(10_000_000);
+    let commit = messages(&effects(&mut a));
+    assert_eq!(commit.len(), 2, "one a backup");
+    b.handle_message(commit[0].clone(), 0).expect("commit");
     assert_eq!(applied(&effects(&mut b)), [1]);
 
-    assert_eq!(c.handle_message(commit[0].clone()), Ok(()), "commit ahead of the head is remembered");
-    c.handle_message(sent[0].clone()).expect("late prepare");
+    assert_eq!(c.handle_message(commit[1].clone(), 0), Err(Ignored::Gap), "it asks for what it lacks");
+    assert!(matches!(
+        messages(&effects(&mut c))[0].body,
+        MessageBody::Fetch { from: OpNumber(1), to: OpNumber(1), .. }
+    ));
+    c.handle_message(sent[0].clone(), 0).expect("late prepare");
+    assert_eq!(applied(&effects(&mut c)), [], "committed, and not durable here");
+    c.handle_durable(OpNumber(1));
     assert_eq!(applied(&effects(&mut c)), [1]);
 }
 
@@ -126,9 +219,10 @@ fn an_acknowledgement_for_another_entry_is_not_counted() {
     effects(&mut a);
     let envelope =
         Envelope { cluster: ClusterId(1), group: GROUP, view: ViewNumber(0), from: ReplicaId(1), config_epoch: 0 };
-    let wrong = Message { envelope, body: MessageBody::PrepareOk { op: OpNumber(1), id: EntryId(99) } };
-    assert_eq!(a.handle_message(wrong), Err(Ignored::Identity));
-    assert_eq!(a.commit_min(), OpNumber::ZERO);
+    let wrong =
+        Message { envelope, body: MessageBody::PrepareOk { op: OpNumber(1), id: EntryId(99), applied: OpNumber(0) } };
+    assert_eq!(a.handle_message(wrong, 0), Err(Ignored::Identity));
+    assert_eq!(a.applied(), OpNumber::ZERO);
 }
 
 #[test]
@@ -142,15 +236,15 @@ fn foreign_and_misplaced_messages_are_ignored_with_a_reason() {
         change(&mut message.envelope);
         message
     };
-    assert_eq!(b.handle_message(with(&|e| e.cluster = ClusterId(2))), Err(Ignored::Foreign));
-    assert_eq!(b.handle_message(with(&|e| e.group.life = 8)), Err(Ignored::Foreign));
-    assert_eq!(b.handle_message(with(&|e| e.from = ReplicaId(7))), Err(Ignored::Sender));
-    assert_eq!(b.handle_message(with(&|e| e.from = ReplicaId(1))), Err(Ignored::Sender));
-    assert_eq!(b.handle_message(with(&|e| e.from = ReplicaId(2))), Err(Ignored::Role));
-    assert_eq!(b.handle_message(with(&|e| e.view = ViewNumber(1))), Err(Ignored::NewerView));
-    assert_eq!(b.handle_message(sent[1].clone()), Err(Ignored::Gap));
-    assert_eq!(b.handle_message(sent[0].clone()), Ok(()));
-    assert_eq!(b.handle_message(sent[0].clone()), Err(Ignored::Duplicate));
+    assert_eq!(b.handle_message(with(&|e| e.cluster = ClusterId(2)), 0), Err(Ignored::Foreign));
+    assert_eq!(b.handle_message(with(&|e| e.group.life = 8), 0), Err(Ignored::Foreign));
+    assert_eq!(b.handle_message(with(&|e| e.from = ReplicaId(7)), 0), Err(Ignored::Sender));
+    assert_eq!(b.handle_message(with(&|e| e.from = ReplicaId(1)), 0), Err(Ignored::Sender));
+    assert_eq!(b.handle_message(with(&|e| e.from = ReplicaId(2)), 0), Err(Ignored::Role));
+    assert_eq!(b.handle_message(with(&|e| e.view = ViewNumber(1)), 0), Err(Ignored::NewerView));
+    assert_eq!(b.handle_message(sent[1].clone(), 0), Err(Ignored::Gap));
+    assert_eq!(b.handle_message(sent[0].clone(), 0), Ok(()));
+    assert_eq!(b.handle_message(sent[0].clone(), 0), Err(Ignored::Duplicate));
     assert_eq!(b.propose(draft(&b, b"z")), Err(NotAccepted::NotPrimary { primary: ReplicaId(0), view: ViewNumber(0) }));
 }
 

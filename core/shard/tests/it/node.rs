@@ -65,9 +65,6 @@ impl Node {
         self.run += 1;
         self.clock_us += 1_000;
         let table = GroupTable::read(&self.host, CLUSTER).expect("readable");
-        let metadata = MetadataGroup::recover(CLUSTER, ReplicaId(0), 1, self.run, previous_end, &self.host)
-            .expect("the metadata log is whole");
-        let partitions: Vec<PartitionSettings> = metadata.state().all_partitions().collect();
         let config = ShardConfig {
             cluster: CLUSTER,
             replica: ReplicaId(0),
@@ -75,9 +72,12 @@ impl Node {
             shard: 0,
             shard_count: 1,
             run: self.run,
+            incarnation: u128::from(self.run),
             previous_end,
             sync_interval_ns: 100_000_000,
         };
+        let metadata = MetadataGroup::recover(&config, &self.host, self.now()).expect("the metadata log is whole");
+        let partitions: Vec<PartitionSettings> = metadata.state().all_partitions().collect();
         let mut shard = Shard::new(config, Some(metadata), &table);
         shard.recover_partitions(partitions.iter(), &table, &self.host, self.now()).expect("readable");
         self.shard = Some(shard);
