@@ -8,16 +8,16 @@
 //! 16 magic u32       24 first_op u64      48 next_offset u64      72 bytes u64
 //! 20 version u32     32 last_op u64       56 length u64           80 max_timestamp u64
 //!                    40 first_offset u64  64 messages u64         88 entries u32, reserved u32
-//! 96 entries: offset u64, timestamp u64, position u64
+//! 96 entries: op u64, offset u64, timestamp u64, position u64
 //! ```
 
 use bytes::{BufMut, Bytes, BytesMut};
 use twox_hash::XxHash3_128;
 
 const MAGIC: u32 = 0x7864_6957;
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HEADER: usize = 96;
-const ENTRY: usize = 24;
+const ENTRY: usize = 32;
 
 /// Bytes of log between two entries of an active segment.
 pub const STRIDE_ACTIVE: u64 = 64 * 1024;
@@ -27,6 +27,8 @@ pub const STRIDE_SEALED: u64 = 256 * 1024;
 /// A batch that the index knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexEntry {
+    /// Op of its record.
+    pub op: u64,
     /// Offset of the batch's first message.
     pub offset: u64,
     /// Append time of the batch.
@@ -82,6 +84,17 @@ impl SparseIndex {
         after.checked_sub(1).map(|at| self.entries[at])
     }
 
+    /// The last known batch whose record is `op` or one before it.
+    pub fn at_op(&self, op: u64) -> Option<IndexEntry> {
+        let after = self.entries.partition_point(|entry| entry.op <= op);
+        after.checked_sub(1).map(|at| self.entries[at])
+    }
+
+    /// Forgets everything at and behind `position`.
+    pub fn cut(&mut self, position: u64) {
+        self.entries.retain(|entry| entry.position < position);
+    }
+
     /// Position of the first known batch that starts after `offset`.
     pub fn position_after(&self, offset: u64) -> Option<u64> {
         let after = self.entries.partition_point(|entry| entry.offset <= offset);
@@ -130,6 +143,7 @@ impl SparseIndex {
         out.put_u32_le(self.entries.len() as u32);
         out.put_u32_le(0);
         for entry in &self.entries {
+            out.put_u64_le(entry.op);
             out.put_u64_le(entry.offset);
             out.put_u64_le(entry.timestamp);
             out.put_u64_le(entry.position);
@@ -163,7 +177,12 @@ impl SparseIndex {
         };
         let mut entries = Vec::with_capacity(count);
         for at in (HEADER..bytes.len()).step_by(ENTRY) {
-            entries.push(IndexEntry { offset: u64_at(at)?, timestamp: u64_at(at + 8)?, position: u64_at(at + 16)? });
+            entries.push(IndexEntry {
+                op: u64_at(at)?,
+                offset: u64_at(at + 8)?,
+                timestamp: u64_at(at + 16)?,
+                position: u64_at(at + 24)?,
+            });
         }
         let ascending =
             entries.windows(2).all(|pair| pair[0].offset < pair[1].offset && pair[0].position < pair[1].position);
@@ -179,7 +198,7 @@ mod tests {
     fn index() -> SparseIndex {
         let mut index = SparseIndex::default();
         for n in 0..10u64 {
-            index.note(IndexEntry { offset: n * 10, timestamp: 1000 + n, position: n * 100 }, 200);
+            index.note(IndexEntry { op: n + 1, offset: n * 10, timestamp: 1000 + n, position: n * 100 }, 200);
         }
         index
     }
@@ -188,6 +207,10 @@ mod tests {
     fn keeps_entries_a_stride_apart_and_finds_the_one_before() {
         let index = index();
         assert_eq!(index.len(), 5);
+        assert_eq!(
+            (index.at_op(2).map(|e| e.op), index.at_op(3).map(|e| e.op), index.at_op(0)),
+            (Some(1), Some(3), None)
+        );
         assert_eq!(index.at_offset(39).map(|e| e.position), Some(200));
         assert_eq!(index.at_offset(40).map(|e| e.position), Some(400));
         assert_eq!(index.position_after(40), Some(600));

@@ -20,6 +20,6 @@ mod recovery;
 mod segment;
 pub mod snapshot;
 
-pub use log::{Durability, Fatal, Issue, Log, LogConfig, LogSums, Place, RESERVATION, Space};
+pub use log::{Durability, Fatal, Issue, Log, LogConfig, LogEnd, LogSums, Place, RESERVATION, Replacement, Space};
 pub use lookup::Found;
 pub use recovery::{Damage, PreviousEnd, Recovered, RecoveryError, Remark, Replay, Verdict, recover};

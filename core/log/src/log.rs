@@ -11,6 +11,9 @@ use whippet_storage::{
 use whippet_vsr::{ClusterId, Entry, EntryId, GroupId, Now, OpNumber};
 
 mod drive;
+mod rewind;
+
+pub use rewind::{LogEnd, Replacement};
 
 /// Offsets that one durable reservation covers, at least.
 pub const RESERVATION: u64 = 65_536;
@@ -47,6 +50,8 @@ pub struct LogConfig {
     pub sync_interval_ns: u64,
     /// Take the space of a whole segment at once.
     pub preallocate: bool,
+    /// The group has one replica: everything that its log holds is committed.
+    pub solo: bool,
 }
 
 impl LogConfig {
@@ -97,6 +102,8 @@ struct PendingWrite {
     mark: Mark,
     position: u64,
     bytes: Bytes,
+    /// It was issued and has not completed.
+    in_flight: bool,
     done: bool,
 }
 
@@ -185,6 +192,8 @@ pub struct Log {
     flushing: bool,
     /// Segments to remove together with a torn tail.
     cut: Vec<u64>,
+    /// Records that are being taken back.
+    rewind: Option<rewind::Rewind>,
 }
 
 /// What recovery found; see [`crate::recovery`].
@@ -257,6 +266,7 @@ impl Log {
             unindexed: parts.unindexed.into(),
             flushing: false,
             cut: parts.cut,
+            rewind: None,
         }
     }
 
@@ -285,6 +295,11 @@ impl Log {
         // The last segment may be one that got its space and no record before a crash.
         let last = self.segments.iter().rev().find(|segment| !segment.dead && !segment.is_empty())?;
         Some((last.sums.first_op, last.sums.length))
+    }
+
+    /// First op of the records that are to be served; the next op when there are none.
+    pub fn first_live_op(&self) -> u64 {
+        self.segments.iter().find(|segment| !segment.dead).map_or(self.head.0 + 1, |segment| segment.sums.first_op)
     }
 
     /// First op of the log that is on disk; the next op when nothing is.
@@ -337,6 +352,9 @@ impl Log {
 
     /// Makes sure that a record of `length` bytes has room, before it gets an op.
     pub fn ensure_space(&mut self, length: u64, issue: &mut dyn Issue) -> Space {
+        if self.rewind.is_some() {
+            return Space::Waiting;
+        }
         let place = self.place();
         let needed = place.position + length;
         let allocated = match self.active() {
@@ -380,6 +398,7 @@ impl Log {
     pub fn append(&mut self, entry: &Entry, now: Now, issue: &mut dyn Issue) {
         let header = entry.header();
         let place = self.place();
+        assert!(self.rewind.is_none(), "nothing is appended while records are taken back");
         assert_eq!(header.op, self.head.next());
         assert_eq!((header.segment, header.position), (place.segment, place.position));
         if self.active().is_none() {
@@ -410,6 +429,7 @@ impl Log {
             mark,
             position: place.position,
             bytes: entry.bytes().clone(),
+            in_flight: true,
             done: false,
         });
         self.unsynced_since_ns.get_or_insert(now.monotonic_ns);
@@ -459,6 +479,7 @@ impl Log {
             parent: id,
             timestamp,
             generation,
+            voids: None,
         };
         self.snapshot_due = false;
         self.snapshot = Some(SnapshotJob {
@@ -474,7 +495,11 @@ impl Log {
     /// [`Fatal`] when a write or a sync failed for another reason than want of room.
     pub fn handle_completion(&mut self, completion: StorageCompletion) -> Result<(), Fatal> {
         let StorageCompletion { ticket, result } = completion;
+        if let Some(outcome) = self.rewind_completion(ticket, &result) {
+            return outcome;
+        }
         if let Some(write) = self.writes.iter_mut().find(|write| write.ticket == ticket && !write.done) {
+            write.in_flight = false;
             return match result {
                 Ok(_) => {
                     write.done = true;
@@ -520,7 +545,10 @@ impl Log {
             self.frontier_write = None;
             return match result {
                 Ok(_) => {
-                    self.evident = self.evident.max(self.frontier.op);
+                    // While records are taken back the frontier may still name one of them.
+                    if self.rewind.is_none() {
+                        self.evident = self.evident.max(self.frontier.op);
+                    }
                     self.frontier_written_reservation = self.frontier.reserved_offset;
                     Ok(())
                 }
@@ -594,6 +622,7 @@ impl Log {
             && self.allocation.is_none()
             && self.unindexed.is_empty()
             && !self.retry
+            && self.rewind.is_none()
     }
 
     /// From now on everything is synced as soon as it is written: the process is about to stop.
@@ -620,7 +649,8 @@ impl Log {
             return;
         }
         let directory = self.config.directory();
-        for write in self.writes.iter_mut().filter(|write| !write.done) {
+        for write in self.writes.iter_mut().filter(|write| !write.done && !write.in_flight) {
+            write.in_flight = true;
             let file = FileName::Segment { group: directory, first_op: write.mark.segment };
             write.ticket =
                 issue.issue(StorageOp::Write { file, position: write.position, chunks: vec![write.bytes.clone()] });

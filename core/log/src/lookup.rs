@@ -30,6 +30,13 @@ impl Log {
         Some(found(segment, segment.index.before_timestamp(timestamp).map_or(0, |entry| entry.position)))
     }
 
+    /// Where to look for the record of an op, also in a segment that is purged and not yet gone; `None` when it is not here.
+    pub fn find_op(&self, op: u64) -> Option<Found> {
+        let holds = |segment: &&Segment| segment.sums.first_op <= op && op <= segment.sums.last_op;
+        let segment = self.segments().iter().find(holds)?;
+        Some(found(segment, segment.index.at_op(op).map_or(0, |entry| entry.position)))
+    }
+
     /// The segment behind this one.
     pub fn after_segment(&self, first_op: u64) -> Option<Found> {
         let segment = self

@@ -8,7 +8,7 @@
 //! | frontier | verdict |
 //! | --- | --- |
 //! | names that op or one behind it | damage; after a machine crash of a `replicated` log: declared loss |
-//! | names an op before it | writes that nobody was promised (they complete in any order): cut from there on |
+//! | names an op before it | writes that nobody was promised (they complete in any order): cut from there on, also where a whole file is missing and none behind it was fsynced |
 //! | missing or damaged, nothing but that record was ever written | as before: cut |
 //! | missing or damaged otherwise | damage: what was promised is not known |
 //!
@@ -142,12 +142,17 @@ pub struct Recovered {
     pub verdict: Verdict,
     /// What else was noticed.
     pub remarks: Vec<Remark>,
-    /// Last op, with identity, timestamp and view.
-    pub head: OpNumber,
-    /// Identity of the head.
-    pub head_id: EntryId,
-    /// Timestamp of the head.
-    pub head_timestamp: u64,
+    /// Last op that was executed: in a group of one the last op of the log, otherwise the last one that is known to be
+    /// committed.
+    pub applied: OpNumber,
+    /// Its identity.
+    pub applied_id: EntryId,
+    /// Its timestamp.
+    pub applied_timestamp: u64,
+    /// The entries behind it, in op order; empty in a group of one.
+    pub tail: Vec<Entry>,
+    /// Last op that may have been acknowledged here, as the evidence outside the log says.
+    pub acknowledged: OpNumber,
     /// Greatest view of any entry that was read.
     pub view: u32,
     /// First ops of all snapshot files that are on disk.
@@ -161,6 +166,43 @@ pub enum PreviousEnd {
     PageCacheKept,
     /// The machine itself stopped: what was not fsynced may be gone.
     MachineStopped,
+}
+
+/// Entries that were read and are not known to be committed.
+struct Pending {
+    solo: bool,
+    /// Greatest commit number of any entry that was read.
+    commit: OpNumber,
+    queue: VecDeque<Entry>,
+    /// Where the state machine stands.
+    applied: Cursor,
+    /// Offset of the next message behind everything that was read.
+    next_offset: u64,
+}
+
+impl Pending {
+    fn push(
+        &mut self,
+        entry: Entry,
+        file: FileName,
+        batch_kind: u8,
+        machine: &mut dyn Replay,
+    ) -> Result<(), RecoveryError> {
+        let header = *entry.header();
+        self.commit = if self.solo { header.op } else { self.commit.max(header.commit) };
+        if header.kind == batch_kind {
+            self.next_offset = header.base_offset + u64::from(header.count);
+        }
+        self.queue.push_back(entry);
+        while let Some(entry) = self.queue.pop_front_if(|entry| entry.op() <= self.commit) {
+            machine.replay(&entry).map_err(|reason| RecoveryError::State { file, reason })?;
+            self.applied = self.applied.then(&entry);
+        }
+        if self.queue.is_empty() {
+            self.next_offset = machine.next_offset();
+        }
+        Ok(())
+    }
 }
 
 struct Scan<'a> {
@@ -211,14 +253,15 @@ pub fn recover(
         trusted: machine_stopped || (frontier.is_some() && broken_slots == 0),
         broken: broken_slots > 0 && !machine_stopped,
     };
-    let (frontier, frontier_slot) = frontier.unwrap_or_else(|| (Frontier::empty(), 0));
+    let (mut frontier, frontier_slot) = frontier.unwrap_or_else(|| (Frontier::empty(), 0));
+    let mut evidence = evidence;
 
     let mut snapshots: Vec<u64> = files
         .iter()
         .filter_map(|(file, _)| if let FileName::Snapshot { first_op, .. } = file { Some(*first_op) } else { None })
         .collect();
     snapshots.sort_unstable();
-    let segment_ops: Vec<(u64, u64)> = files
+    let mut segment_ops: Vec<(u64, u64)> = files
         .iter()
         .filter_map(
             |(file, length)| {
@@ -235,12 +278,30 @@ pub fn recover(
         machine.restore(state).map_err(|reason| RecoveryError::State { file, reason })?;
     }
 
+    let mut cut: Vec<u64> = Vec::new();
+    if let Some((SnapshotHeader { first_op, voids: Some(sequence), .. }, _)) = &snapshot {
+        // The log before it was given up for it; the process may have ended before all of it was gone.
+        if frontier.sequence <= *sequence {
+            frontier = Frontier { op: OpNumber::ZERO, id: EntryId::NONE, ..frontier };
+            evidence = Evidence { trusted: true, broken: false };
+        }
+        let begun = segment_ops.iter().any(|(op, _)| op == first_op);
+        let void = |op: u64| op < *first_op || !begun;
+        cut.extend(segment_ops.iter().map(|(op, _)| *op).filter(|op| void(*op)));
+        segment_ops.retain(|(op, _)| !void(*op));
+    }
     let scan = Scan { source, config };
+    let mut pending = Pending {
+        solo: config.solo,
+        commit: cursor.head,
+        queue: VecDeque::new(),
+        applied: cursor,
+        next_offset: machine.next_offset(),
+    };
     let mut segments: VecDeque<Segment> = VecDeque::new();
     // The first segment that must be read: the last one that starts at or before the first op to replay.
     let start = segment_ops.iter().rposition(|(first_op, _)| *first_op <= cursor.head.0 + 1);
     let mut stop: Option<Stop> = None;
-    let mut cut: Vec<u64> = Vec::new();
     let mut unindexed: Vec<u64> = Vec::new();
     for (at, (first_op, length)) in segment_ops.iter().enumerate() {
         let file = FileName::Segment { group: directory, first_op: *first_op };
@@ -260,6 +321,14 @@ pub fn recover(
         }
         if start.is_none() || (segments.back().is_some_and(|last| last.sums.last_op + 1 != *first_op)) {
             let expected = segments.back().map_or(cursor.head.0 + 1, |last| last.sums.last_op + 1);
+            // Files whose entries no sync had made durable vanish in any order when the machine stops. A segment with an index
+            // was fsynced, and so was every one before it.
+            let synced =
+                files.iter().any(|(file, _)| matches!(file, FileName::Index { first_op: op, .. } if op >= first_op));
+            if evidence.trusted && frontier.op <= cursor.head && !synced {
+                cut.extend(segment_ops[at..].iter().map(|(first_op, _)| *first_op));
+                break;
+            }
             damage = Some(Damage {
                 file,
                 position: 0,
@@ -269,8 +338,8 @@ pub fn recover(
             });
             break;
         }
-        let mut segment = Segment::new(*first_op, machine.next_offset(), *length);
-        let (stopped, next) = scan.replay(&mut segment, *length, cursor, machine)?;
+        let mut segment = Segment::new(*first_op, pending.next_offset, *length);
+        let (stopped, next) = scan.replay(&mut segment, *length, cursor, &mut pending, machine)?;
         cursor = next;
         let behind = segment_ops.get(at + 1);
         let goes_on = behind.is_some_and(|(next, _)| *next == segment.sums.last_op + 1);
@@ -344,7 +413,7 @@ pub fn recover(
         segments,
         head: cursor.head,
         head_id: cursor.head_id,
-        next_offset: machine.next_offset(),
+        next_offset: pending.next_offset,
         frontier,
         frontier_slot,
         cut: if matches!(verdict, Verdict::Damaged(_)) { Vec::new() } else { cut },
@@ -355,9 +424,11 @@ pub fn recover(
         log: Log::from_parts(config, parts),
         verdict,
         remarks,
-        head: cursor.head,
-        head_id: cursor.head_id,
-        head_timestamp: cursor.timestamp,
+        applied: pending.applied.head,
+        applied_id: pending.applied.head_id,
+        applied_timestamp: pending.applied.timestamp,
+        tail: pending.queue.into(),
+        acknowledged: frontier.op,
         view: cursor.view,
         snapshots,
     })
@@ -406,6 +477,9 @@ fn judge(
             Verdict::Damaged(Damage { file, position: stop.position, reason: stop.reason })
         }
         Some(stop) if !stop.empty || more_files => Verdict::TornTail { file, position: stop.position },
+        None if more_files => {
+            Verdict::TornTail { file, position: segments.back().map_or(0, |segment| segment.sums.length) }
+        }
         _ => Verdict::Whole,
     }
 }
@@ -464,6 +538,12 @@ struct Cursor {
 }
 
 impl Cursor {
+    fn then(self, entry: &Entry) -> Cursor {
+        let header = entry.header();
+        let view = self.view.max(header.view.0);
+        Cursor { head: header.op, head_id: header.id, timestamp: header.timestamp, view }
+    }
+
     fn after(snapshot: &Option<Snapshot>) -> Cursor {
         match snapshot {
             Some((header, _)) => Cursor {
@@ -561,6 +641,7 @@ impl Scan<'_> {
         segment: &mut Segment,
         length: u64,
         mut cursor: Cursor,
+        pending: &mut Pending,
         machine: &mut dyn Replay,
     ) -> Result<(Stop, Cursor), RecoveryError> {
         let file = self.file(segment.sums.first_op);
@@ -601,13 +682,8 @@ impl Scan<'_> {
                 if header.parent != cursor.head_id || header.timestamp <= cursor.timestamp {
                     return stop(format!("op {} does not continue the log before it", header.op), false);
                 }
-                machine.replay(&entry).map_err(|reason| RecoveryError::State { file, reason })?;
-                cursor = Cursor {
-                    head: header.op,
-                    head_id: entry.id(),
-                    timestamp: header.timestamp,
-                    view: cursor.view.max(header.view.0),
-                };
+                cursor = cursor.then(&entry);
+                pending.push(entry, file, self.config.batch_kind, machine)?;
             } else if header.op > cursor.head {
                 return stop(format!("op {} where op {} belongs", header.op, cursor.head.next()), false);
             }

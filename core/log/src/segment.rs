@@ -39,14 +39,32 @@ impl Segment {
         self.sums.last_op = header.op.0;
         self.sums.max_timestamp = header.timestamp;
         if header.kind == batch_kind {
+            let op = header.op.0;
             let entry =
-                IndexEntry { offset: header.base_offset, timestamp: header.timestamp, position: header.position };
+                IndexEntry { op, offset: header.base_offset, timestamp: header.timestamp, position: header.position };
             self.index.note(entry, STRIDE_ACTIVE);
             self.sums.next_offset = header.base_offset + u64::from(header.count);
             self.sums.messages += u64::from(header.count);
             self.sums.bytes += u64::from(header.length) - whippet_vsr::HEADER_SIZE as u64;
         }
         self.sums.length += u64::from(header.length);
+    }
+
+    /// Takes the last records back: `removed` are their headers, `timestamp` and `next_offset` those of the record before.
+    pub(crate) fn take_back(&mut self, removed: &[EntryHeader], batch_kind: u8, timestamp: u64, next_offset: u64) {
+        for header in removed.iter().rev() {
+            assert_eq!((header.op.0, header.segment), (self.sums.last_op, self.sums.first_op));
+            self.sums.last_op -= 1;
+            self.sums.length = header.position;
+            if header.kind == batch_kind {
+                self.sums.messages -= u64::from(header.count);
+                self.sums.bytes -= u64::from(header.length) - whippet_vsr::HEADER_SIZE as u64;
+            }
+        }
+        self.sums.max_timestamp = if self.is_empty() { 0 } else { timestamp };
+        self.sums.next_offset = next_offset;
+        self.index.cut(self.sums.length);
+        self.sealed = false;
     }
 
     pub(crate) fn seal(&mut self) {

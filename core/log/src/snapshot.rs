@@ -6,16 +6,21 @@
 //! 24 cluster u128                                         80 timestamp u64    of the op before
 //! 40 group number u64, 48 group life u64                  88 generation u32, config epoch u32
 //!                                                         96 length u64       of the state
-//! 104 state
+//! 104 voids u64      0, or 1 + the sequence of the newest frontier that belongs to the log before
+//! 112 state
 //! ```
+//!
+//! A snapshot that came from a peer replaces the log that was there: it `voids` every segment before it and every frontier up
+//! to that sequence, from the moment in which it is durable. Version 1 has no field `voids` and its state at 104.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use twox_hash::XxHash3_128;
 use whippet_vsr::{ClusterId, EntryId, GroupId};
 
 const MAGIC: u32 = 0x706e_5357;
-const VERSION: u32 = 1;
-const HEADER: usize = 104;
+const VERSION: u32 = 2;
+const HEADER: usize = 112;
+const HEADER_1: usize = 104;
 
 /// What a snapshot says about itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +37,8 @@ pub struct SnapshotHeader {
     pub timestamp: u64,
     /// Generation of the log.
     pub generation: u32,
+    /// Sequence of the newest frontier of the log that this snapshot replaced, if it came from a peer.
+    pub voids: Option<u64>,
 }
 
 /// The content of a snapshot file.
@@ -49,6 +56,7 @@ pub fn encode_snapshot(header: &SnapshotHeader, state: &[u8]) -> Bytes {
     out.put_u32_le(header.generation);
     out.put_u32_le(0);
     out.put_u64_le(state.len() as u64);
+    out.put_u64_le(header.voids.map_or(0, |sequence| sequence + 1));
     debug_assert_eq!(out.len(), HEADER);
     out.put_slice(state);
     let checksum = XxHash3_128::oneshot(&out[16..]);
@@ -65,7 +73,7 @@ pub fn decode_snapshot(
     cluster: ClusterId,
     group: GroupId,
 ) -> Result<(SnapshotHeader, Bytes), &'static str> {
-    if bytes.len() < HEADER {
+    if bytes.len() < HEADER_1 {
         return Err("shorter than its header");
     }
     let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
@@ -77,9 +85,11 @@ pub fn decode_snapshot(
     if u128_at(0) != XxHash3_128::oneshot(&bytes[16..]) {
         return Err("content does not match its checksum");
     }
-    if u32_at(20) != VERSION {
-        return Err("written in a format that this program does not know");
-    }
+    let start = match u32_at(20) {
+        1 => HEADER_1,
+        VERSION if bytes.len() >= HEADER => HEADER,
+        _ => return Err("written in a format that this program does not know"),
+    };
     let header = SnapshotHeader {
         cluster: ClusterId(u128_at(24)),
         group: GroupId { number: u64_at(40), life: u64_at(48) },
@@ -87,14 +97,15 @@ pub fn decode_snapshot(
         parent: EntryId(u128_at(64)),
         timestamp: u64_at(80),
         generation: u32_at(88),
+        voids: if start == HEADER { u64_at(104).checked_sub(1) } else { None },
     };
     if header.cluster != cluster || header.group != group {
         return Err("belongs to another group or cluster");
     }
-    if u64_at(96) != (bytes.len() - HEADER) as u64 {
+    if u64_at(96) != (bytes.len() - start) as u64 {
         return Err("has another length than it says");
     }
-    Ok((header, bytes.slice(HEADER..)))
+    Ok((header, bytes.slice(start..)))
 }
 
 #[cfg(test)]
@@ -111,6 +122,7 @@ mod tests {
             parent: EntryId(4),
             timestamp: 5,
             generation: 6,
+            voids: Some(0),
         };
         let bytes = encode_snapshot(&header, b"state");
         let (read, state) = decode_snapshot(&bytes, ClusterId(1), group).expect("valid");

@@ -122,6 +122,7 @@ impl MetadataGroup {
             run,
             sync_interval_ns: 0,
             preallocate: false,
+            solo: shard.replica_count == 1,
         };
         let mut replayed = Replayed(MetadataState::new());
         let recovered = recover(source, config, previous_end, &mut replayed)?;
@@ -143,9 +144,9 @@ impl MetadataGroup {
         };
         let durable = DurableState {
             view: ViewNumber(recovered.view),
-            applied: recovered.head,
-            applied_id: recovered.head_id,
-            applied_timestamp: recovered.head_timestamp,
+            applied: recovered.applied,
+            applied_id: recovered.applied_id,
+            applied_timestamp: recovered.applied_timestamp,
             ..DurableState::empty()
         };
         let replica = Replica::new(shard.replica_config(GroupId::METADATA), durable, now.monotonic_ns);
@@ -153,8 +154,8 @@ impl MetadataGroup {
             replica,
             log: recovered.log,
             state: replayed.0,
-            applied_id: recovered.head_id,
-            applied_timestamp: recovered.head_timestamp,
+            applied_id: recovered.applied_id,
+            applied_timestamp: recovered.applied_timestamp,
             waiting: VecDeque::new(),
             in_flight: VecDeque::new(),
             snapshots: recovered.snapshots,

@@ -159,6 +159,7 @@ impl Shard {
             run: self.config.run,
             sync_interval_ns: self.config.sync_interval_ns,
             preallocate: settings.preallocate,
+            solo: self.config.replica_count == 1,
         }
     }
 
@@ -193,14 +194,14 @@ impl Shard {
                 let text = format!(
                     "the machine stopped before everything was fsynced: messages of this `replicated` partition behind op {} (up to op {acknowledged} was acknowledged) may be lost. \
                      Numbering goes on at offset {reserved_offset}, so no offset is given out twice",
-                    recovered.head
+                    recovered.applied
                 );
                 self.notice(Severity::Error, group, text);
                 (torn, lost) = (true, Some(reserved_offset));
             }
             Verdict::Damaged(damage) => condition = Condition::Damaged(damage),
         }
-        if listed && recovered.head == OpNumber::ZERO && source.files(config_directory(group))?.is_empty() {
+        if listed && recovered.applied == OpNumber::ZERO && source.files(config_directory(group))?.is_empty() {
             condition = Condition::Missing;
         }
         match &condition {
@@ -221,9 +222,9 @@ impl Shard {
         }
         let durable = DurableState {
             view: ViewNumber(recovered.view),
-            applied: recovered.head,
-            applied_id: recovered.head_id,
-            applied_timestamp: recovered.head_timestamp,
+            applied: recovered.applied,
+            applied_id: recovered.applied_id,
+            applied_timestamp: recovered.applied_timestamp,
             ..DurableState::empty()
         };
         let slot = self.open_slot();
@@ -234,8 +235,8 @@ impl Shard {
             slot,
             log: recovered.log,
             state,
-            head_id: recovered.head_id,
-            head_timestamp: recovered.head_timestamp,
+            head_id: recovered.applied_id,
+            head_timestamp: recovered.applied_timestamp,
             condition,
             listed: if listed { Listed::Yes } else { Listed::No },
             snapshots: recovered.snapshots,

@@ -9,6 +9,8 @@ impl Log {
     /// Starts whatever the events since the last call made possible: syncs, evidence, snapshots, sealing, removal.
     pub fn drive(&mut self, now: Now, issue: &mut dyn Issue) {
         self.drive_sync(now, issue);
+        self.drive_rewind_steps(issue);
+        self.drive_rewind(issue);
         self.drive_frontier(issue);
         self.drive_sealing(issue);
         self.drive_snapshot(issue);
@@ -22,7 +24,8 @@ impl Log {
             return;
         }
         let due = self.unsynced_since_ns.is_some_and(|since| now.monotonic_ns >= since + self.config.sync_interval_ns);
-        let waited_for = self.flushing || self.snapshot.is_some() || !self.unindexed.is_empty();
+        let waited_for =
+            self.flushing || self.rewind.is_some() || self.snapshot.is_some() || !self.unindexed.is_empty();
         if self.config.durability == Durability::Replicated && !due && !waited_for {
             return;
         }
@@ -46,6 +49,10 @@ impl Log {
 
     fn drive_frontier(&mut self, issue: &mut dyn Issue) {
         let file = FileName::Frontier { group: self.config.directory() };
+        if self.rewind.is_some() {
+            // It writes a frontier of its own.
+            return;
+        }
         if self.frontier_write.is_none() {
             let held = match self.config.durability {
                 Durability::Replicated => self.written,
@@ -119,8 +126,10 @@ impl Log {
     pub fn remove_superseded(&mut self, older_snapshots: &mut Vec<u64>, issue: &mut dyn Issue) {
         let directory = self.config.directory();
         let snapshot_op = self.snapshot_op;
+        let start = self.first_live_op();
         older_snapshots.retain(|first_op| {
-            if *first_op >= snapshot_op {
+            // The snapshot with which the log begins stays: a replica that lags too far starts from it.
+            if *first_op >= snapshot_op || *first_op == start {
                 return true;
             }
             issue.issue(StorageOp::Remove { file: FileName::Snapshot { group: directory, first_op: *first_op } });

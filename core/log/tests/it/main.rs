@@ -1,6 +1,7 @@
 //! The log against a disk in memory: what is durable when, what survives, and what damage does.
 
 mod disk;
+mod rewind;
 
 use bytes::BytesMut;
 use disk::Disk;
@@ -26,6 +27,7 @@ fn config(durability: Durability, run: u64) -> LogConfig {
         run,
         sync_interval_ns: 1_000_000,
         preallocate: false,
+        solo: true,
     }
 }
 
@@ -114,10 +116,17 @@ impl Fixture {
     fn reopen(disk: Disk, durability: Durability, run: u64, previous: PreviousEnd) -> (Fixture, Bodies, Recovered2) {
         let mut bodies = Bodies::default();
         let recovered = recover(&disk, config(durability, run), previous, &mut bodies).expect("readable");
-        let Recovered { log, verdict, remarks, head, head_id, head_timestamp, view, snapshots } = recovered;
-        let fixture =
-            Fixture { disk, log, head_id, timestamp: head_timestamp, next_offset: bodies.next_offset, view: view + 1 };
-        (fixture, bodies, Recovered2 { verdict, remarks: remarks.len(), head: head.0, snapshots })
+        let Recovered { log, verdict, remarks, applied, applied_id, applied_timestamp, view, snapshots, .. } =
+            recovered;
+        let fixture = Fixture {
+            disk,
+            log,
+            head_id: applied_id,
+            timestamp: applied_timestamp,
+            next_offset: bodies.next_offset,
+            view: view + 1,
+        };
+        (fixture, bodies, Recovered2 { verdict, remarks: remarks.len(), head: applied.0, snapshots })
     }
 
     /// Waits for space and appends; the write is issued, not done.
