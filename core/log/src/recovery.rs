@@ -164,8 +164,25 @@ pub struct Recovered {
 pub enum PreviousEnd {
     /// All that was written is on disk or in the page cache of this boot.
     PageCacheKept,
-    /// The machine itself stopped: what was not fsynced may be gone.
-    MachineStopped,
+    /// The machine itself stopped: what was not fsynced may be gone. It may have stopped again, or the process may have ended,
+    /// before every log was read back and went on, so this concerns a range of process starts.
+    MachineStopped {
+        /// The first start whose writes may be gone.
+        first: u64,
+        /// The last one.
+        last: u64,
+    },
+}
+
+impl PreviousEnd {
+    /// The machine stopped under the process before start number `run`.
+    pub fn machine_stopped(run: u64) -> PreviousEnd {
+        PreviousEnd::MachineStopped { first: run.saturating_sub(1), last: run.saturating_sub(1) }
+    }
+
+    fn stopped_in(self, run: u64) -> bool {
+        matches!(self, PreviousEnd::MachineStopped { first, last } if first <= run && run <= last)
+    }
 }
 
 /// Entries that were read and are not known to be committed.
@@ -248,7 +265,7 @@ pub fn recover(
     }
     // After a machine crash slots that were not synced may be torn or gone; the one that was synced is there, and behind the
     // op that it names there is nothing that was promised and does not check out by itself.
-    let machine_stopped = previous == PreviousEnd::MachineStopped;
+    let machine_stopped = matches!(previous, PreviousEnd::MachineStopped { .. });
     let evidence = Evidence {
         trusted: machine_stopped || (frontier.is_some() && broken_slots == 0),
         broken: broken_slots > 0 && !machine_stopped,
@@ -451,10 +468,9 @@ fn judge(
     let file = FileName::Segment { group: directory, first_op: last };
     let position = stop.as_ref().map_or(0, |stop| stop.position);
     let replicated = config.durability == crate::log::Durability::Replicated;
-    // Which groups wrote in the run before is known from the run number in the frontier: those that did not lost nothing.
-    let wrote_in_previous_run = frontier.run + 1 == config.run;
     // A machine that stops writes pages back in any order: a hole in the last segment is a loss, elsewhere it is damage.
-    let may_have_lost = replicated && previous == PreviousEnd::MachineStopped && wrote_in_previous_run;
+    // Which groups wrote in those runs is known from the run number in the frontier: those that did not lost nothing.
+    let may_have_lost = replicated && previous.stopped_in(frontier.run);
     if let Some(damage) = damage
         && (damage.file != file || !may_have_lost)
     {

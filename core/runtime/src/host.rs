@@ -61,6 +61,8 @@ pub(crate) struct ShardHost {
     pub(crate) writer: Option<MetadataWriter>,
     pub(crate) commit: Arc<AtomicU64>,
     pub(crate) pending_replies: PendingReplies,
+    /// To be called once, when everything that recovery found to do is done and durable.
+    pub(crate) settled: Option<Box<dyn FnOnce() + Send>>,
 }
 
 /// Replies that wait until metadata is published.
@@ -105,6 +107,9 @@ impl ShardHost {
             let mail = self.deliver().await;
             if mail.stop {
                 stopping.get_or_insert_with(Instant::now);
+            }
+            if self.settled.is_some() && self.shard.is_idle() {
+                self.settled.take().into_iter().for_each(|settled| settled());
             }
             if let Some(since) = stopping {
                 if self.shard.is_idle() {

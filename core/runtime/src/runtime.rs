@@ -6,7 +6,7 @@ use crate::mail::{MAILBOX_MAX, Mail, RuntimeHandle, ThreadSpawner};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot, watch};
@@ -14,7 +14,7 @@ use whippet_log::{PreviousEnd, RecoveryError};
 use whippet_metadata::MetadataWriter;
 use whippet_metadata::state::PartitionSettings;
 use whippet_shard::{GroupTable, MetadataGroup, MetadataUnusable, Shard, ShardConfig};
-use whippet_storage::{DataDirectory, Engine, GroupDirectory, Host, PreviousStop, RecoverySource, StorageError};
+use whippet_storage::{DataDirectory, Engine, GroupDirectory, Host, RecoverySource, StorageError};
 use whippet_vsr::{ClusterId, GroupId, ReplicaId};
 
 /// How the shards are to run.
@@ -89,6 +89,8 @@ struct Seat {
     mailbox: flume::Receiver<Mail>,
     others: Vec<flume::Sender<Mail>>,
     commit: Arc<AtomicU64>,
+    /// Shards that have not finished what recovery found to do.
+    unsettled: Arc<AtomicUsize>,
 }
 
 impl Runtime {
@@ -110,11 +112,9 @@ impl Runtime {
                 "entries of the group table are damaged; the log of each group decides"
             );
         }
-        let previous_end = match directory.previous_stop() {
-            PreviousStop::UncleanOtherBoot => PreviousEnd::MachineStopped,
-            PreviousStop::FirstStart | PreviousStop::Clean | PreviousStop::UncleanSameBoot => {
-                PreviousEnd::PageCacheKept
-            }
+        let previous_end = match directory.lost_runs() {
+            Some((first, last)) => PreviousEnd::MachineStopped { first, last },
+            None => PreviousEnd::PageCacheKept,
         };
         let shard_config = |shard| ShardConfig {
             cluster: settings.cluster,
@@ -152,6 +152,7 @@ impl Runtime {
         };
         let leftovers = Arc::new(on_disk);
         let (mut metadata, mut writer) = (Some(metadata), Some(writer));
+        let unsettled = Arc::new(AtomicUsize::new(settings.shards as usize));
         let (mut threads, mut ended, mut ready) = (Vec::new(), Vec::new(), Vec::new());
         for (index, (_, receiver)) in channels.into_iter().enumerate() {
             let index = index as u32;
@@ -169,6 +170,7 @@ impl Runtime {
                 mailbox: receiver,
                 others: mailboxes.clone(),
                 commit: commit.clone(),
+                unsettled: unsettled.clone(),
             };
             let (ready_sender, ready_receiver) = oneshot::channel();
             let (ended_sender, ended_receiver) = oneshot::channel();
@@ -288,6 +290,7 @@ fn sit(seat: Seat, ready: oneshot::Sender<Result<(), StartError>>) -> Ended {
         mailbox,
         others,
         commit,
+        unsettled,
     } = seat;
     if settings.pin_threads {
         pin(index);
@@ -342,6 +345,13 @@ fn sit(seat: Seat, ready: oneshot::Sender<Result<(), StartError>>) -> Ended {
         writer,
         commit: commit.clone(),
         pending_replies: PendingReplies::default(),
+        settled: Some(Box::new(move || {
+            if unsettled.fetch_sub(1, Ordering::AcqRel) == 1
+                && let Err(error) = directory.mark_settled()
+            {
+                tracing::warn!("{error}; the next start looks for lost messages again");
+            }
+        })),
     };
     let _ = ready.send(Ok(()));
     runtime.block_on(host.run())

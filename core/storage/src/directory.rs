@@ -18,6 +18,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub(crate) const LOCK: &str = "whippet.lock";
@@ -124,6 +125,8 @@ pub struct DataDirectory {
     previous: PreviousStop,
     start_number: u64,
     boot: u128,
+    lost: Option<(u64, u64)>,
+    settled: AtomicBool,
     _lock: File,
 }
 
@@ -166,8 +169,8 @@ impl DataDirectory {
         };
         let run_path = root.join(RUN);
         let boot = boot_id();
-        let (mut previous, start_number) = match read_small(&run_path)? {
-            None => (PreviousStop::FirstStart, 1),
+        let (mut previous, start_number, before) = match read_small(&run_path)? {
+            None => (PreviousStop::FirstStart, 1, None),
             Some(bytes) => {
                 let run = decode_run(&bytes).ok_or_else(|| DataDirectoryError::Damaged {
                     path: run_path.clone(),
@@ -178,7 +181,7 @@ impl DataDirectory {
                     (false, true) => PreviousStop::UncleanSameBoot,
                     (false, false) => PreviousStop::UncleanOtherBoot,
                 };
-                (previous, run.start_number.saturating_add(1))
+                (previous, run.start_number.saturating_add(1), Some(run))
             }
         };
         make_folders(&root)?;
@@ -186,13 +189,29 @@ impl DataDirectory {
             // The kernel could not write back what the process before had written: as good as a power cut.
             previous = PreviousStop::UncleanOtherBoot;
         }
-        let directory = DataDirectory { root, identity, previous, start_number, boot, _lock: lock };
+        // What a start that did not get far had not made up for is still to be made up for.
+        let open = before.filter(|run| !run.settled && run.lost != (0, 0)).map(|run| run.lost);
+        let last = start_number - 1;
+        let lost = match (previous, open) {
+            // It may have written evidence of its own before it had made up for anything.
+            (_, Some((first, _))) => Some((first, last)),
+            (PreviousStop::UncleanOtherBoot, None) => Some((last, last)),
+            (_, None) => None,
+        };
+        let settled = AtomicBool::new(lost.is_none());
+        let directory = DataDirectory { root, identity, previous, start_number, boot, lost, settled, _lock: lock };
         directory.note_run(false).map_err(|error| denied("write", &run_path, error))?;
         Ok(directory)
     }
 
     fn note_run(&self, clean: bool) -> io::Result<()> {
-        let run = Run { start_number: self.start_number, boot: self.boot, clean };
+        let run = Run {
+            start_number: self.start_number,
+            boot: self.boot,
+            clean,
+            settled: self.settled.load(Ordering::Acquire),
+            lost: self.lost.unwrap_or((0, 0)),
+        };
         let path = self.root.join(RUN);
         let bytes = encode_run(&run);
         match replace(&self.root, &path, &bytes) {
@@ -221,6 +240,23 @@ impl DataDirectory {
         self.previous
     }
 
+    /// First and last start whose unsynced writes may be gone because the machine stopped.
+    pub fn lost_runs(&self) -> Option<(u64, u64)> {
+        self.lost
+    }
+
+    /// Notes durably that every log that may have lost something has been read back and has gone on. Until then later starts
+    /// are told of the same loss.
+    ///
+    /// # Errors
+    /// When the note can't be written; nothing is lost by that.
+    pub fn mark_settled(&self) -> Result<(), StorageError> {
+        if self.settled.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        self.note_run(false).map_err(|error| failure("write", &RUN, &error))
+    }
+
     /// Number of this process start, from 1 on.
     pub fn start_number(&self) -> u64 {
         self.start_number
@@ -231,6 +267,7 @@ impl DataDirectory {
     /// # Errors
     /// When the note can't be written; the next start then takes this stop for an unclean one.
     pub fn mark_clean(&self) -> Result<(), StorageError> {
+        self.settled.store(true, Ordering::Release);
         self.note_run(true).map_err(|error| failure("write", &RUN, &error))
     }
 

@@ -3,7 +3,7 @@
 //! | file | layout, little-endian |
 //! | --- | --- |
 //! | identity | magic 8, version u32, replica u8, replica count u8, reserved 2, cluster u128, disk u128, checksum u64 |
-//! | run | magic 8, start number u64, boot u128, clean u8, reserved 7, checksum u64 |
+//! | run | magic 8, start number u64, boot u128, clean u8, settled u8, reserved 6, lost first u64, lost last u64, checksum u64 |
 //!
 //! The checksum is XXH3-64 of what is before it.
 
@@ -16,7 +16,7 @@ pub const FORMAT_VERSION: u32 = 1;
 const IDENTITY_MAGIC: &[u8; 8] = b"whippet\0";
 const RUN_MAGIC: &[u8; 8] = b"whiprun\0";
 const IDENTITY_LENGTH: usize = 48;
-const RUN_LENGTH: usize = 40;
+const RUN_LENGTH: usize = 56;
 
 /// Whose data a directory holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +45,10 @@ pub(crate) struct Run {
     pub(crate) start_number: u64,
     pub(crate) boot: u128,
     pub(crate) clean: bool,
+    /// Every log that may have lost something has been read back and has gone on, durably.
+    pub(crate) settled: bool,
+    /// First and last start whose unsynced writes a stop of the machine may have lost; 0 and 0 for none.
+    pub(crate) lost: (u64, u64),
 }
 
 fn seal(mut bytes: Vec<u8>) -> Vec<u8> {
@@ -89,14 +93,19 @@ pub(crate) fn encode_run(run: &Run) -> Vec<u8> {
     let mut bytes = RUN_MAGIC.to_vec();
     bytes.put_u64_le(run.start_number);
     bytes.put_u128_le(run.boot);
-    bytes.extend_from_slice(&[u8::from(run.clean), 0, 0, 0, 0, 0, 0, 0]);
+    bytes.extend_from_slice(&[u8::from(run.clean), u8::from(run.settled), 0, 0, 0, 0, 0, 0]);
+    bytes.put_u64_le(run.lost.0);
+    bytes.put_u64_le(run.lost.1);
     seal(bytes)
 }
 
 pub(crate) fn decode_run(bytes: &[u8]) -> Option<Run> {
     let content = unseal(bytes)?;
     let mut rest = content.strip_prefix(RUN_MAGIC).filter(|_| content.len() == RUN_LENGTH)?;
-    Some(Run { start_number: rest.get_u64_le(), boot: rest.get_u128_le(), clean: rest.get_u8() == 1 })
+    let (start_number, boot) = (rest.get_u64_le(), rest.get_u128_le());
+    let (clean, settled) = (rest.get_u8() == 1, rest.get_u8() == 1);
+    rest.advance(6);
+    Some(Run { start_number, boot, clean, settled, lost: (rest.get_u64_le(), rest.get_u64_le()) })
 }
 
 #[cfg(test)]
@@ -120,7 +129,7 @@ mod tests {
         #[test]
         fn stamps_round_trip_and_any_changed_bit_is_seen(
             cluster_id: u128, replica_id: u8, replica_count: u8, disk: u128, start_number: u64, boot: u128, clean: bool,
-            at in 0usize..1000, bit in 0u8..8,
+            settled: bool, lost: (u64, u64), at in 0usize..1000, bit in 0u8..8,
         ) {
             let identity = Identity { cluster_id, replica_id, replica_count, disk };
             let mut bytes = encode_identity(&identity);
@@ -128,7 +137,7 @@ mod tests {
             let at_byte = at % bytes.len();
             bytes[at_byte] ^= 1 << bit;
             prop_assert!(decode_identity(&bytes).is_err());
-            let run = Run { start_number, boot, clean };
+            let run = Run { start_number, boot, clean, settled, lost };
             let mut bytes = encode_run(&run);
             prop_assert_eq!(decode_run(&bytes), Some(run));
             let at_byte = at % bytes.len();

@@ -62,7 +62,7 @@ pub(super) struct Rewind {
     end: Mark,
     replacement: Option<Replacement>,
     /// Operations of before whose completions mean nothing any more.
-    awaiting: Vec<StorageTicket>,
+    outstanding: Vec<StorageTicket>,
     /// Segments to remove, by first op.
     remove: Vec<u64>,
     /// Segment to cut, and to which length.
@@ -153,25 +153,25 @@ impl Log {
             && let SnapshotStep::Writing(ticket) = job.step
             && let Some(rewind) = &mut self.rewind
         {
-            rewind.awaiting.push(ticket);
+            rewind.outstanding.push(ticket);
         }
     }
 
     fn rewind(&mut self, end: Mark, replacement: Option<Replacement>, mut remove: Vec<u64>, cut: Option<(u64, u64)>) {
-        let mut awaiting = Vec::new();
+        let mut outstanding = Vec::new();
         let gone = replacement.is_some();
         self.writes.retain(|write| {
             let stays = !gone && write.mark.op <= end.op;
             if !stays && write.in_flight {
-                awaiting.push(write.ticket);
+                outstanding.push(write.ticket);
             }
             stays
         });
         if let Some(round) = self.sync.take_if(|round| gone || round.target.op > end.op) {
-            awaiting.extend(round.outstanding);
+            outstanding.extend(round.outstanding);
         }
         if let Some((ticket, ..)) = self.allocation.take() {
-            awaiting.push(ticket);
+            outstanding.push(ticket);
         }
         if self.allocated_ahead.0 > 0 {
             remove.push(self.allocated_ahead.0);
@@ -194,14 +194,14 @@ impl Log {
         }
         self.evident = self.evident.min(end.op);
         self.rewind =
-            Some(Rewind { end, replacement, awaiting, remove, cut, step: Step::Draining, snapshot_done: false });
+            Some(Rewind { end, replacement, outstanding, remove, cut, step: Step::Draining, snapshot_done: false });
     }
 
     pub(super) fn drive_rewind(&mut self, issue: &mut dyn Issue) {
         let busy = self.frontier_write.is_some() || self.frontier_sync.is_some() || self.retry;
         let Some(rewind) = &mut self.rewind else { return };
         let directory = self.config.directory();
-        if !matches!(rewind.step, Step::Draining) || busy || !rewind.awaiting.is_empty() {
+        if !matches!(rewind.step, Step::Draining) || busy || !rewind.outstanding.is_empty() {
             return;
         }
         if let (Some(replacement), false) = (&rewind.replacement, rewind.snapshot_done) {
@@ -252,8 +252,8 @@ impl Log {
         let group = self.config.group;
         let rewind = self.rewind.as_mut()?;
         let fatal = |error: &StorageError| Err(Fatal { group, error: error.clone() });
-        if let Some(at) = rewind.awaiting.iter().position(|awaited| *awaited == ticket) {
-            rewind.awaiting.swap_remove(at);
+        if let Some(at) = rewind.outstanding.iter().position(|other| *other == ticket) {
+            rewind.outstanding.swap_remove(at);
             return Some(match result {
                 Err(error) if error.kind != StorageErrorKind::NoSpace => fatal(error),
                 _ => Ok(()),

@@ -404,7 +404,7 @@ fn in_a_snapshot() -> Disk {
 fn records_that_a_snapshot_covers_are_still_missed_when_they_are_damaged_or_gone() {
     let disk = in_a_snapshot();
     let record = HEADER_SIZE + 300;
-    for previous in [PreviousEnd::PageCacheKept, PreviousEnd::MachineStopped] {
+    for previous in [PreviousEnd::PageCacheKept, PreviousEnd::machine_stopped(2)] {
         for at in 0..6 {
             for flip in [true, false] {
                 let mut damaged = copy(&disk);
@@ -537,16 +537,17 @@ fn a_machine_crash_of_a_replicated_log_is_a_declared_loss_and_no_offset_is_used_
     log.finish();
     let mut disk = log.disk;
     disk.files.get_mut(&segment(1)).expect("there").truncate(3 * (HEADER_SIZE + 40) + 10);
-    let (_, bodies, recovered) = Fixture::reopen(copy(&disk), Durability::Replicated, 2, PreviousEnd::MachineStopped);
+    let (_, bodies, recovered) =
+        Fixture::reopen(copy(&disk), Durability::Replicated, 2, PreviousEnd::machine_stopped(2));
     assert_eq!(bodies.seen.len(), 3);
     assert_eq!(
         recovered.verdict,
         Verdict::Lost { acknowledged: OpNumber(6), reserved_offset: whippet_log::RESERVATION }
     );
     // A run in between that did not write here lost nothing here.
-    let (_, _, recovered) = Fixture::reopen(copy(&disk), Durability::Replicated, 3, PreviousEnd::MachineStopped);
+    let (_, _, recovered) = Fixture::reopen(copy(&disk), Durability::Replicated, 3, PreviousEnd::machine_stopped(3));
     assert!(matches!(recovered.verdict, Verdict::Damaged(_)));
-    let (_, _, recovered) = Fixture::reopen(disk, Durability::Persisted, 2, PreviousEnd::MachineStopped);
+    let (_, _, recovered) = Fixture::reopen(disk, Durability::Persisted, 2, PreviousEnd::machine_stopped(2));
     assert!(matches!(recovered.verdict, Verdict::Damaged(_)), "a persisted log never loses an acknowledged record");
 }
 

@@ -173,7 +173,7 @@ impl Member {
         let mut host = self.host;
         host.host.crash(crash);
         let previous =
-            if crash == Crash::KeepUnsynced { PreviousEnd::PageCacheKept } else { PreviousEnd::MachineStopped };
+            if crash == Crash::KeepUnsynced { PreviousEnd::PageCacheKept } else { PreviousEnd::machine_stopped(run) };
         let recovered =
             recover(&host.host, config(durability, run), previous, &mut Executed::default()).expect("readable");
         (host, recovered)

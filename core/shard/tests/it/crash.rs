@@ -30,6 +30,8 @@ enum Step {
     Wait(u64),
     Kill,
     PowerLoss(u64),
+    /// Power is lost, and the process that starts then is killed after so many storage operations.
+    PowerLossAndKill(u64, usize),
     Restart,
 }
 
@@ -43,6 +45,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (1..300u64).prop_map(Step::Wait),
         2 => Just(Step::Kill),
         1 => any::<u64>().prop_map(Step::PowerLoss),
+        1 => (any::<u64>(), 0..12usize).prop_map(|(seed, work)| Step::PowerLossAndKill(seed, work)),
         1 => Just(Step::Restart),
     ]
 }
@@ -104,7 +107,7 @@ impl World {
                 let known = &mut self.topics[topic];
                 for (offset, payload) in (base_offset..).zip(payloads) {
                     if let Some(before) = known.ever.insert(offset, payload.clone()) {
-                        assert_eq!(before, payload, "offset {offset} was given out twice");
+                        assert!(before == payload, "offset {offset} was given out twice");
                     }
                     known.acknowledged.insert(offset, payload);
                 }
@@ -145,6 +148,13 @@ impl World {
     }
 
     fn crash(&mut self, crash: Crash) {
+        self.forget(crash);
+        self.node.crash(crash);
+        self.check();
+    }
+
+    /// What a crash may take away from what the outside knows.
+    fn forget(&mut self, crash: Crash) {
         self.collect();
         let open = std::mem::take(&mut self.open);
         self.stores.clear();
@@ -155,8 +165,6 @@ impl World {
             known.stored = None;
         }
         drop(open);
-        self.node.crash(crash);
-        self.check();
     }
 
     fn run(&mut self, step: Step) {
@@ -195,6 +203,12 @@ impl World {
             Step::Kill => self.crash(Crash::KeepUnsynced),
             Step::PowerLoss(seed) => {
                 self.crash(if seed % 2 == 0 { Crash::DropUnsynced } else { Crash::KeepSome(seed) })
+            }
+            Step::PowerLossAndKill(seed, work) => {
+                let crash = if seed % 2 == 0 { Crash::DropUnsynced } else { Crash::KeepSome(seed) };
+                self.forget(crash);
+                self.node.crash_and_run(crash, work);
+                self.crash(Crash::KeepUnsynced);
             }
             Step::Restart => {
                 self.node.pump(usize::MAX);

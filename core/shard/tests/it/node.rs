@@ -26,6 +26,8 @@ pub struct Node {
     pub notices: Vec<Notice>,
     pub replies: BTreeMap<RequestTicket, Reply>,
     run: u64,
+    /// Starts whose unsynced writes a stop of the machine may have lost, until that is made up for.
+    lost: Option<(u64, u64)>,
     clock_us: u64,
     asked: u64,
 }
@@ -43,10 +45,11 @@ impl Node {
             notices: Vec::new(),
             replies: BTreeMap::new(),
             run: 0,
+            lost: None,
             clock_us: 1_000_000,
             asked: 0,
         };
-        node.start(PreviousEnd::PageCacheKept);
+        node.start(usize::MAX);
         node.command(Command::Bootstrap {
             cluster: "test".into(),
             root: name("root"),
@@ -60,9 +63,13 @@ impl Node {
         Now { monotonic_ns: self.clock_us * 1000, wall_us: self.clock_us }
     }
 
-    /// Reads the disk back and serves.
-    pub fn start(&mut self, previous_end: PreviousEnd) {
+    /// Reads the disk back and serves, for so many storage operations at first.
+    pub fn start(&mut self, completions: usize) {
         self.run += 1;
+        let previous_end = match self.lost {
+            Some((first, _)) => PreviousEnd::MachineStopped { first, last: self.run - 1 },
+            None => PreviousEnd::PageCacheKept,
+        };
         self.clock_us += 1_000;
         let table = GroupTable::read(&self.host, CLUSTER).expect("readable");
         let config = ShardConfig {
@@ -81,18 +88,29 @@ impl Node {
         let mut shard = Shard::new(config, Some(metadata), &table);
         shard.recover_partitions(partitions.iter(), &table, &self.host, self.now()).expect("readable");
         self.shard = Some(shard);
-        self.pump(usize::MAX);
+        self.pump(completions);
+        if self.shard.as_ref().is_some_and(Shard::is_idle) {
+            self.lost = None;
+        }
     }
 
     /// The process or its machine ends here and now, and starts again.
     pub fn crash(&mut self, crash: Crash) {
+        self.crash_and_run(crash, usize::MAX);
+    }
+
+    /// The same, but of the work that follows only so many storage operations complete.
+    pub fn crash_and_run(&mut self, crash: Crash, completions: usize) {
         self.shard = None;
         self.host.crash(crash);
         if matches!(crash, Crash::KeepUnsynced) {
             self.sync_everything();
         }
         let machine = !matches!(crash, Crash::KeepUnsynced);
-        self.start(if machine { PreviousEnd::MachineStopped } else { PreviousEnd::PageCacheKept });
+        if machine {
+            self.lost = Some((self.lost.map_or(self.run, |(first, _)| first), self.run));
+        }
+        self.start(completions);
     }
 
     /// What opening a data directory does after a process was killed: nothing of the run before stays unsynced.
@@ -117,7 +135,7 @@ impl Node {
         assert!(self.shard.as_ref().expect("serves").is_idle(), "a flushed shard becomes idle");
         self.shard = None;
         self.host.crash(Crash::DropUnsynced);
-        self.start(PreviousEnd::PageCacheKept);
+        self.start(usize::MAX);
     }
 
     pub fn advance(&mut self, us: u64) {

@@ -59,7 +59,7 @@ fn a_second_open_is_refused_and_names_the_process() {
 fn another_boot_is_told_from_this_one() {
     let temp = tempfile::tempdir().expect("temp");
     drop(DataDirectory::open(temp.path(), identity()).expect("first"));
-    let run = Run { start_number: 41, boot: boot_id() ^ 1, clean: false };
+    let run = Run { start_number: 41, boot: boot_id() ^ 1, clean: false, settled: true, lost: (0, 0) };
     std::fs::write(temp.path().join(RUN), encode_run(&run)).expect("write");
     let directory = DataDirectory::open(temp.path(), identity()).expect("again");
     assert_eq!((directory.previous_stop(), directory.start_number()), (PreviousStop::UncleanOtherBoot, 42));
@@ -151,4 +151,28 @@ fn refusals_of_the_system_name_path_user_and_mode() {
     for part in ["/srv/whippet", "mounted read-only", user.as_str(), "mode 0700"] {
         assert!(refused.contains(part), "{refused}");
     }
+}
+
+#[test]
+fn a_loss_is_told_until_it_has_been_made_up_for() {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let open = || DataDirectory::open(folder.path(), identity()).expect("opens");
+    assert_eq!(open().lost_runs(), None);
+    let stop_machine = |settled: bool, lost: (u64, u64), start_number: u64| {
+        let run = Run { start_number, boot: boot_id() ^ 1, clean: false, settled, lost };
+        std::fs::write(folder.path().join(RUN), encode_run(&run)).expect("writes");
+    };
+    stop_machine(true, (0, 0), 5);
+    let sixth = open();
+    assert_eq!((sixth.start_number(), sixth.lost_runs()), (6, Some((5, 5))));
+    drop(sixth);
+    let seventh = open();
+    assert_eq!(seventh.lost_runs(), Some((5, 6)), "the sixth did not get far");
+    drop(seventh);
+    stop_machine(false, (5, 5), 7);
+    let eighth = open();
+    assert_eq!(eighth.lost_runs(), Some((5, 7)), "the machine stopped again");
+    eighth.mark_settled().expect("writes");
+    drop(eighth);
+    assert_eq!(open().lost_runs(), None);
 }
