@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use whippet_storage::{
     FileName, GroupDirectory, StorageCompletion, StorageError, StorageErrorKind, StorageOp, StorageTicket,
 };
-use whippet_vsr::{ClusterId, Entry, EntryId, GroupId, Now, OpNumber};
+use whippet_vsr::{ClusterId, Entry, EntryHeader, EntryId, GroupId, Now, OpNumber};
 
 mod drive;
 mod rewind;
@@ -350,6 +350,22 @@ impl Log {
         if last.sealed || last.dead || full || self.roll { None } else { Some(last) }
     }
 
+    /// The primary put this record at the start of a segment, so it does here, too.
+    pub fn follow(&mut self, header: &EntryHeader) {
+        let starts = header.segment == header.op.0;
+        self.roll |= starts && header.op == self.head.next() && self.active().is_some_and(|active| !active.is_empty());
+    }
+
+    /// Where the record before this one ends: its segment and the position. `None` when there is none.
+    pub fn end_before(&self, header: &EntryHeader) -> Option<(u64, u64)> {
+        if header.position > 0 {
+            return Some((header.segment, header.position));
+        }
+        let before =
+            self.segments.iter().find(|segment| !segment.is_empty() && segment.sums.last_op + 1 == header.op.0)?;
+        Some((before.sums.first_op, before.sums.length))
+    }
+
     /// Makes sure that a record of `length` bytes has room, before it gets an op.
     pub fn ensure_space(&mut self, length: u64, issue: &mut dyn Issue) -> Space {
         if self.rewind.is_some() {
@@ -402,7 +418,7 @@ impl Log {
         assert_eq!(header.op, self.head.next());
         assert_eq!((header.segment, header.position), (place.segment, place.position));
         if self.active().is_none() {
-            self.start_segment(place.segment);
+            self.start_segment(place.segment, header.base_offset);
         }
         let segment = self.segments.back_mut().expect("a segment was started");
         segment.push(header, self.config.batch_kind);
@@ -435,7 +451,7 @@ impl Log {
         self.unsynced_since_ns.get_or_insert(now.monotonic_ns);
     }
 
-    fn start_segment(&mut self, first_op: u64) {
+    fn start_segment(&mut self, first_op: u64, first_offset: u64) {
         if let Some(last) = self.segments.back_mut().filter(|last| !last.sealed) {
             last.seal();
             if !last.dead {
@@ -445,7 +461,7 @@ impl Log {
         }
         self.roll = false;
         let allocated = if self.allocated_ahead.0 == first_op { self.allocated_ahead.1 } else { 0 };
-        self.segments.push_back(Segment::new(first_op, self.next_offset, allocated));
+        self.segments.push_back(Segment::new(first_op, first_offset, allocated));
     }
 
     /// Tells the log that numbering goes on at `offset` (after a purge or a declared loss).

@@ -197,6 +197,9 @@ impl ShardHost {
                 Effect::Publish(entry) => self.pending_replies.publish.push(entry),
                 Effect::Groups(changes) => self.pending_replies.groups.extend(changes),
                 Effect::Notice(notice) => log(&notice),
+                other @ (Effect::Peer { .. } | Effect::Restored(_)) => {
+                    return Err(format!("a node of its own has no peers, but: {other:?}"));
+                }
                 Effect::Fatal(reason) => return Err(reason),
             }
         }

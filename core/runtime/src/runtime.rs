@@ -13,9 +13,11 @@ use tokio::sync::{Notify, oneshot, watch};
 use whippet_log::{PreviousEnd, RecoveryError};
 use whippet_metadata::MetadataWriter;
 use whippet_metadata::state::PartitionSettings;
-use whippet_shard::{GroupTable, MetadataGroup, MetadataUnusable, Shard, ShardConfig};
+use whippet_shard::{
+    GroupTable, METADATA_SEGMENT_SIZE, MetadataGroup, MetadataUnusable, Shard, ShardConfig, VOTES_COMPACT_AT, Votes,
+};
 use whippet_storage::{DataDirectory, Engine, GroupDirectory, Host, RecoverySource, StorageError};
-use whippet_vsr::{ClusterId, GroupId, ReplicaId};
+use whippet_vsr::{ClusterId, GroupId, Mutant, PIPELINE_MAX, ReplicaId};
 
 /// How the shards are to run.
 #[derive(Clone, Debug)]
@@ -82,6 +84,8 @@ struct Seat {
     metadata: Option<MetadataGroup>,
     writer: Option<MetadataWriter>,
     partitions: Arc<Vec<PartitionSettings>>,
+    foreseen: Arc<Vec<PartitionSettings>>,
+    votes: Arc<Votes>,
     table: Arc<GroupTable>,
     leftovers: Arc<Vec<GroupDirectory>>,
     next_group: u64,
@@ -127,8 +131,15 @@ impl Runtime {
             incarnation: directory.identity().disk.wrapping_add(u128::from(run)),
             previous_end,
             sync_interval_ns: u64::try_from(settings.sync_interval.as_nanos()).unwrap_or(u64::MAX),
+            disk: directory.identity().disk,
+            pipeline: PIPELINE_MAX,
+            metadata_segment_size: METADATA_SEGMENT_SIZE,
+            votes_compact_at: VOTES_COMPACT_AT,
+            mutant: Mutant::None,
         };
-        let metadata = MetadataGroup::recover(&shard_config(0), &*directory, clock::now())?;
+        let votes = Arc::new(Votes::read(&*directory, shard_config(0).vote_owner())?);
+        let metadata = MetadataGroup::recover(&shard_config(0), &*directory, &votes, clock::now())?;
+        let foreseen: Arc<Vec<PartitionSettings>> = Arc::new(metadata.foreseen().to_vec());
         let on_disk = directory.groups()?;
         let partitions_on_disk = on_disk.iter().any(|group| group.number != 0);
         if metadata.state().applied() == 0 && (partitions_on_disk || !table.is_empty()) {
@@ -163,6 +174,8 @@ impl Runtime {
                 metadata: metadata.take(),
                 writer: writer.take(),
                 partitions: partitions.clone(),
+                foreseen: foreseen.clone(),
+                votes: votes.clone(),
                 table: table.clone(),
                 leftovers: leftovers.clone(),
                 next_group,
@@ -283,6 +296,8 @@ fn sit(seat: Seat, ready: oneshot::Sender<Result<(), StartError>>) -> Ended {
         metadata,
         writer,
         partitions,
+        foreseen,
+        votes,
         table,
         leftovers,
         next_group,
@@ -325,8 +340,9 @@ fn sit(seat: Seat, ready: oneshot::Sender<Result<(), StartError>>) -> Ended {
         }
         Err(error) => return refuse(error.to_string(), ready),
     };
-    let mut shard = Shard::new(config, metadata, &table);
-    if let Err(error) = shard.recover_partitions(partitions.iter(), &table, &*directory, clock::now()) {
+    let mut shard = Shard::new(config, metadata, &table, &votes, clock::now());
+    let recovered = shard.recover_partitions(partitions.iter(), &foreseen, &table, &votes, &*directory, clock::now());
+    if let Err(error) = recovered {
         let _ = ready.send(Err(error.into()));
         return Ended::Stopped { clean: false };
     }

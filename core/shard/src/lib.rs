@@ -8,19 +8,25 @@
 //! checked.
 
 mod effect;
+mod frame;
 mod group_table;
+mod member;
 mod metadata_group;
 mod notice;
 mod partition_group;
+mod peers;
 mod request;
 mod shard;
 mod tickets;
+mod vote_log;
 
 pub use effect::{Effect, Event};
+pub use frame::{Beat, Frame};
 pub use group_table::GroupTable;
-pub use metadata_group::{MetadataGroup, MetadataUnusable};
+pub use metadata_group::{METADATA_SEGMENT_SIZE, MetadataGroup, MetadataUnusable};
 pub use notice::{Notice, Severity};
 pub use request::{
     Consumer, Identity, OffsetInfo, PartitionStats, Polled, Refusal, Reply, Request, RequestTicket, Strategy,
 };
 pub use shard::{Shard, ShardConfig, shard_of};
+pub use vote_log::{COMPACT_AT as VOTES_COMPACT_AT, Owner as VoteOwner, Votes};

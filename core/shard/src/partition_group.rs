@@ -5,21 +5,25 @@
 //! durably, the disk has room, the pipeline has room, and no purge is under way.
 
 use crate::effect::Effect;
-use crate::notice::{Notice, Severity};
-use crate::request::{Identity, OffsetInfo, PartitionStats, Polled, Refusal, Reply, RequestTicket, Strategy};
-use crate::tickets::{Issuer, Owner, Tickets};
-use bytes::{Buf, Bytes, BytesMut};
+use crate::member::{Happened, Io, Member, RETRY_NS};
+use crate::request::{Identity, OffsetInfo, PartitionStats, Polled, Refusal, Reply, RequestTicket};
+use crate::tickets::Owner;
+use bytes::{Buf, BytesMut};
+use polls::ActivePoll;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
-use whippet_log::{Damage, Fatal, Log, RESERVATION, Space};
+use whippet_log::{Damage, Fatal, Log, LogEnd, RESERVATION, Space};
 use whippet_metadata::state::PartitionSettings;
 use whippet_partition::dedup::{Effect as Remembered, Known};
-use whippet_partition::poll::{Hint, Poll, ReadLimit, Start, Step};
+use whippet_partition::poll::{Hint, ReadLimit};
 use whippet_partition::record::{BATCH, control_hash};
 use whippet_partition::{Consumer, Control, OffsetRefused, PartitionState};
 use whippet_protocol::{ErrorCode, batch};
-use whippet_storage::{StorageCompletion, StorageOp};
-use whippet_vsr::{self as vsr, Draft, Entry, EntryId, GroupId, HEADER_SIZE, NotAccepted, Now, OpNumber, Replica};
+use whippet_storage::{GroupDirectory, StorageCompletion};
+use whippet_vsr::{Draft, Entry, EntryId, GroupId, HEADER_SIZE, NotAccepted, Now, OpNumber, Replica};
+
+mod polls;
+mod replication;
 
 /// Writes that may wait for admission.
 pub(crate) const WAITING_MAX: usize = 8192;
@@ -27,8 +31,6 @@ pub(crate) const WAITING_MAX: usize = 8192;
 pub(crate) const WAITING_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Polls of one partition that may be under way.
 const POLLS_MAX: usize = 4096;
-/// How long a write that found no room waits before it is tried again.
-const RETRY_NS: u64 = 100_000_000;
 /// Places that are remembered for readers that go on.
 const HINTS: usize = 8;
 
@@ -55,15 +57,6 @@ struct Waiting {
     answer: Answer,
 }
 
-#[derive(Debug)]
-struct ActivePoll {
-    poll: Poll,
-    ticket: RequestTicket,
-    consumer: Consumer,
-    auto_commit: bool,
-    identity: Identity,
-}
-
 /// Whether the group's data can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Condition {
@@ -85,10 +78,10 @@ pub(crate) enum Listed {
 
 /// The last applied record.
 #[derive(Clone, Copy, Debug)]
-struct Applied {
-    op: OpNumber,
-    id: EntryId,
-    timestamp: u64,
+pub(crate) struct Applied {
+    pub(crate) op: OpNumber,
+    pub(crate) id: EntryId,
+    pub(crate) timestamp: u64,
 }
 
 #[derive(Debug)]
@@ -96,8 +89,7 @@ pub(crate) struct PartitionGroup {
     pub(crate) settings: PartitionSettings,
     group: GroupId,
     slot: u32,
-    replica: Replica,
-    log: Log,
+    pub(crate) member: Member,
     state: PartitionState,
     applied: Applied,
     pub(crate) condition: Condition,
@@ -116,7 +108,6 @@ pub(crate) struct PartitionGroup {
     next_poll: u64,
     hints: [Option<Hint>; HINTS],
     next_hint: usize,
-    snapshots: Vec<u64>,
     /// The group table could not be written: what waits is refused.
     disk_full: bool,
     /// When the shard must look at the group although nothing happened.
@@ -125,20 +116,13 @@ pub(crate) struct PartitionGroup {
 
 /// What a group needs of its shard while it works.
 pub(crate) struct Context<'a> {
-    pub(crate) tickets: &'a mut Tickets,
-    pub(crate) effects: &'a mut VecDeque<Effect>,
+    pub(crate) io: &'a mut Io,
     pub(crate) now: Now,
-    /// Groups that must be entered in the group table.
-    pub(crate) to_list: &'a mut Vec<GroupId>,
 }
 
 impl Context<'_> {
     fn reply(&mut self, ticket: RequestTicket, reply: Reply) {
-        self.effects.push_back(Effect::Reply { ticket, reply });
-    }
-
-    fn issuer(&mut self, owner: Owner) -> Issuer<'_> {
-        Issuer { tickets: self.tickets, effects: self.effects, owner }
+        self.io.effects.push_back(Effect::Reply { ticket, reply });
     }
 }
 
@@ -149,8 +133,7 @@ pub(crate) struct Parts {
     pub(crate) replica: Replica,
     pub(crate) log: Log,
     pub(crate) state: PartitionState,
-    pub(crate) head_id: EntryId,
-    pub(crate) head_timestamp: u64,
+    pub(crate) applied: Applied,
     pub(crate) condition: Condition,
     pub(crate) listed: Listed,
     pub(crate) snapshots: Vec<u64>,
@@ -158,18 +141,17 @@ pub(crate) struct Parts {
 
 impl PartitionGroup {
     pub(crate) fn new(parts: Parts) -> PartitionGroup {
-        let Parts { settings, slot, replica, log, state, head_id, head_timestamp, condition, listed, snapshots } =
-            parts;
-        let head = log.head();
-        let limit = log.end().map(|(segment, end)| ReadLimit { op: head, segment, end });
+        let Parts { settings, slot, replica, log, state, applied, condition, listed, snapshots } = parts;
+        let limit = limit(&replica, &log, applied.op);
+        let group = GroupId { number: settings.group.number, life: settings.group.life };
+        let owner = Owner::Partition { slot, group };
         PartitionGroup {
-            group: GroupId { number: settings.group.number, life: settings.group.life },
+            group,
             settings,
             slot,
             next_offset: state.next_offset,
-            applied: Applied { op: head, id: head_id, timestamp: head_timestamp },
-            replica,
-            log,
+            applied,
+            member: Member::new(replica, log, owner, snapshots),
             state,
             condition,
             listed,
@@ -183,7 +165,6 @@ impl PartitionGroup {
             next_poll: 0,
             hints: [None; HINTS],
             next_hint: 0,
-            snapshots,
             disk_full: false,
             deadline_ns: None,
         }
@@ -201,14 +182,14 @@ impl PartitionGroup {
     pub(crate) fn finish_recovery(&mut self, torn: bool, lost: Option<u64>, cx: &mut Context<'_>) {
         let owner = self.owner();
         if torn {
-            self.log.cut_tail(&mut cx.issuer(owner));
+            self.member.log.cut_tail(&mut cx.io.issuer(owner));
         }
         if let Some(next_offset) = lost {
             let control = Control::Loss { next_offset };
             self.push(Work::Control { identity: Identity::default(), control }, Answer::Nobody, cx);
         }
-        if self.state.purge_op > 0 && self.log.first_op() <= self.state.purge_op {
-            self.log.purge_up_to(OpNumber(self.state.purge_op));
+        if self.state.purge_op > 0 && self.member.log.first_op() <= self.state.purge_op {
+            self.member.log.purge_up_to(OpNumber(self.state.purge_op));
             self.take_snapshot();
         }
     }
@@ -228,50 +209,72 @@ impl PartitionGroup {
     /// Does all that can be done now.
     pub(crate) fn run(&mut self, cx: &mut Context<'_>) {
         let owner = self.owner();
-        if self.deadline_ns.is_some_and(|deadline| deadline <= cx.now.monotonic_ns) && self.log.needs_retry() {
-            self.log.retry(&mut cx.issuer(owner));
+        let now_ns = cx.now.monotonic_ns;
+        if self.deadline_ns.is_some_and(|deadline| deadline <= now_ns) && self.member.log.needs_retry() {
+            self.member.log.retry(&mut cx.io.issuer(owner));
         }
+        self.member.replica.handle_tick(now_ns);
         loop {
             self.admit(cx);
-            let now = cx.now;
-            self.log.drive(now, &mut cx.issuer(owner));
-            self.replica.handle_durable(self.log.durable());
+            self.advance(cx);
             if !self.drain_replica(cx) {
                 break;
             }
         }
-        if self.log.wants_snapshot() {
+        if self.member.log.wants_snapshot() {
             self.take_snapshot();
             let now = cx.now;
-            self.log.drive(now, &mut cx.issuer(owner));
+            self.member.log.drive(now, &mut cx.io.issuer(owner));
         }
-        self.log.remove_superseded(&mut self.snapshots, &mut cx.issuer(owner));
-        self.deadline_ns = if self.log.needs_retry() {
-            Some(retry_at(self.deadline_ns, cx.now.monotonic_ns))
+        if !self.member.log.is_rewinding() {
+            self.member.log.remove_superseded(&mut self.member.snapshots, &mut cx.io.issuer(owner));
+        }
+        let log = if self.member.log.needs_retry() {
+            Some(retry_at(self.deadline_ns, now_ns))
         } else {
-            self.log.timeout_ns()
+            self.member.log.timeout_ns()
         };
+        self.deadline_ns =
+            [log, self.member.retry_at_ns(), self.member.replica.deadline_ns()].into_iter().flatten().min();
+    }
+
+    fn advance(&mut self, cx: &mut Context<'_>) {
+        // An entry in the group table says that a group without files has lost them, so it comes before the first record.
+        if self.member.has_unwritten() && self.listed == Listed::No {
+            self.listed = Listed::Soon;
+            cx.io.to_list.push(self.group);
+        }
+        let now = cx.now;
+        self.member.advance(self.listed == Listed::Yes, true, cx.io, now);
     }
 
     fn take_snapshot(&mut self) {
         let Applied { op, id, timestamp } = self.applied;
-        self.log.take_snapshot(op, id, timestamp, self.state.generation, &self.state.snapshot());
-        self.snapshots.push(op.0 + 1);
+        let state = self.state.snapshot();
+        self.member.log.take_snapshot(op, id, timestamp, self.state.generation, &state);
+        self.member.snapshots.push(op.0 + 1);
+        if self.state.purge_op == op.0 {
+            // The log begins behind it, so a peer that lags too far begins with it.
+            self.member.set_offer(op.next(), id, timestamp, state.into());
+        }
+    }
+
+    /// Where the state machine stands.
+    fn applied_end(&self) -> LogEnd {
+        let Applied { op, id, timestamp } = self.applied;
+        LogEnd { op, id, timestamp, next_offset: self.state.next_offset }
     }
 
     /// Carries out what the replica wants; whether there was anything.
     fn drain_replica(&mut self, cx: &mut Context<'_>) -> bool {
         let mut any = false;
-        while let Some(effect) = self.replica.poll_effect() {
+        while let Some(happened) = self.member.poll(self.applied_end(), cx.io) {
             any = true;
-            match effect {
-                vsr::Effect::Write(entry) => {
-                    let (owner, now) = (self.owner(), cx.now);
-                    self.log.append(&entry, now, &mut cx.issuer(owner));
-                }
-                vsr::Effect::Apply(entry) => self.apply(&entry, cx),
-                vsr::Effect::Left | vsr::Effect::Began => {}
-                other => unreachable!("a group of one has no peers: {other:?}"),
+            match happened {
+                Happened::Apply(entry) => self.apply(&entry, cx),
+                Happened::Install(info, bytes) => self.install(info, &bytes, cx),
+                Happened::Left => self.leave(cx),
+                Happened::Began => self.begin(cx),
             }
         }
         any
@@ -285,6 +288,14 @@ impl PartitionGroup {
             }
             if self.barrier {
                 return;
+            }
+            match self.member.replica.admits(0) {
+                Ok(()) | Err(NotAccepted::PipelineFull { .. }) => {}
+                // What was carried out is known for certain only to a primary that has caught up.
+                Err(NotAccepted::NotPrimary { .. } | NotAccepted::NotNormal) => {
+                    self.refuse_waiting(not_primary(), cx);
+                    return;
+                }
             }
             let identity = front.work.identity();
             if let Some(op) = self.in_flight_requests.get(&(identity.client, identity.request)).copied() {
@@ -331,6 +342,9 @@ impl PartitionGroup {
             let Waiting { work, answer } = self.pop_waiting();
             self.propose(work, answer, cx);
             self.drain_replica(cx);
+            // The place of the next record follows from the log.
+            let now = cx.now;
+            self.member.write(true, true, cx.io, now);
         }
     }
 
@@ -341,13 +355,16 @@ impl PartitionGroup {
             Work::Send { batch, count, .. } => (u64::from(*count), HEADER_SIZE + batch.len(), false),
             Work::Control { control, .. } => (0, HEADER_SIZE + 16, matches!(control, Control::Purge { .. })),
         };
+        if self.member.has_unwritten() {
+            return Ok(false);
+        }
         // Nothing new is taken while a write waits for room: it would only wait behind it.
-        if std::mem::take(&mut self.disk_full) || self.log.needs_retry() {
+        if std::mem::take(&mut self.disk_full) || self.member.log.needs_retry() {
             return Err(disk_full());
         }
-        let reserved = self.log.reserved();
+        let reserved = self.member.log.reserved();
         if reserved == 0 || self.next_offset + count > reserved {
-            self.log.reserve(self.next_offset + count);
+            self.member.log.reserve(self.next_offset + count);
             return Ok(false);
         }
         // Only now, when the group has a file that survives anything: a group that is listed and has none has lost it.
@@ -356,23 +373,23 @@ impl PartitionGroup {
             Listed::Soon => return Ok(false),
             Listed::No => {
                 self.listed = Listed::Soon;
-                cx.to_list.push(self.group);
+                cx.io.to_list.push(self.group);
                 return Ok(false);
             }
         }
         if reserved - self.next_offset < RESERVATION / 2 {
-            self.log.reserve(self.next_offset + count);
+            self.member.log.reserve(self.next_offset + count);
         }
-        if purge && !self.replica.is_quiet() {
+        if purge && !self.member.replica.is_quiet() {
             return Ok(false);
         }
-        match self.replica.admits(bytes) {
+        match self.member.replica.admits(bytes) {
             Ok(()) => {}
             Err(NotAccepted::PipelineFull { .. }) => return Ok(false),
             Err(other) => return Err(Refusal::because(ErrorCode::TransientNotAccepted, other.to_string())),
         }
         let owner = self.owner();
-        match self.log.ensure_space(bytes as u64, &mut cx.issuer(owner)) {
+        match self.member.log.ensure_space(bytes as u64, &mut cx.io.issuer(owner)) {
             Space::Ready => Ok(true),
             Space::Waiting => Ok(false),
             Space::Full => Err(disk_full()),
@@ -380,8 +397,8 @@ impl PartitionGroup {
     }
 
     fn propose(&mut self, work: Work, answer: Answer, cx: &mut Context<'_>) {
-        let place = self.log.place();
-        let timestamp = cx.now.wall_us.max(self.replica.head_timestamp() + 1);
+        let place = self.member.log.place();
+        let timestamp = cx.now.wall_us.max(self.member.replica.head_timestamp() + 1);
         let generation = self.state.generation;
         let (draft, purge) = match work {
             Work::Send { identity, mut buffer, batch, count } => {
@@ -421,7 +438,7 @@ impl PartitionGroup {
             }
         };
         let key = (draft.client, draft.request);
-        let op = self.replica.propose(draft).expect("admission was checked just before");
+        let op = self.member.replica.propose(draft).expect("admission was checked just before");
         self.barrier = purge;
         if key.0 != 0 {
             self.in_flight_requests.insert(key, op);
@@ -467,18 +484,18 @@ impl PartitionGroup {
         if self.state.purge_op == header.op.0 {
             self.barrier = false;
             self.next_offset = 0;
+            self.settings.purged_by = self.settings.purged_by.max(self.state.purge_intent);
             self.hints = [None; HINTS];
-            self.log.purge_up_to(header.op);
-            self.log.set_next_offset(0);
+            self.member.log.purge_up_to(header.op);
             self.take_snapshot();
-        } else if header.kind != BATCH {
-            self.log.set_next_offset(self.next_offset);
+        }
+        if header.kind != BATCH && self.member.log.head() == header.op {
+            self.member.log.set_next_offset(self.state.next_offset);
         }
         if header.client != 0 {
             self.in_flight_requests.remove(&(header.client, header.request));
         }
-        let Some((op, answers)) = self.in_flight.pop_front() else { return };
-        assert_eq!(op, header.op, "ops are applied in the order in which they were proposed");
+        let Some((_, answers)) = self.in_flight.pop_front_if(|(op, _)| *op == header.op) else { return };
         for answer in answers {
             let remembered =
                 if header.kind == BATCH { Remembered::Appended(header.base_offset) } else { Remembered::Offset };
@@ -488,7 +505,7 @@ impl PartitionGroup {
 
     /// A storage operation of the log has ended.
     pub(crate) fn handle_completion(&mut self, completion: StorageCompletion) -> Result<(), Fatal> {
-        self.log.handle_completion(completion)
+        self.member.log.handle_completion(completion)
     }
 
     /// The group's entry in the group table is durable.
@@ -503,11 +520,14 @@ impl PartitionGroup {
     }
 
     pub(crate) fn flush(&mut self) {
-        self.log.flush();
+        self.member.log.flush();
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.in_flight.is_empty() && self.log.is_idle()
+        self.waiting.is_empty()
+            && self.in_flight.is_empty()
+            && !self.member.has_unwritten()
+            && self.member.log.is_idle()
     }
 
     /// What the committed state says about a control record before it is proposed: refuse it, or that it is done already.
@@ -547,18 +567,9 @@ impl PartitionGroup {
                 format!(
                     "the data of partition {} is missing from the data directory ({}). Restore it from a backup, or delete the topic",
                     self.settings.partition,
-                    whippet_storage::GroupDirectory { number: self.group.number, life: self.group.life }
+                    GroupDirectory { number: self.group.number, life: self.group.life }
                 ),
             )),
-        }
-    }
-
-    /// Whether a poll would skip messages because the files in which the log begins are gone.
-    fn lost_at_start(&self, start: Start) -> bool {
-        let lost = matches!(self.condition, Condition::Damaged(_)) && self.log.first_op() > self.state.purge_op + 1;
-        lost && match start {
-            Start::Offset(offset) => offset < self.log.sums().first_offset,
-            Start::Timestamp(_) => true,
         }
     }
 
@@ -590,7 +601,7 @@ impl PartitionGroup {
     }
 
     pub(crate) fn stats(&self) -> PartitionStats {
-        let sums = self.log.sums();
+        let sums = self.member.log.sums();
         let fresh = self.state.last_offset.is_none() && self.state.next_offset == 0;
         PartitionStats {
             size_bytes: sums.bytes,
@@ -608,128 +619,15 @@ impl PartitionGroup {
             stored_offset: self.state.offsets.get(&consumer).copied(),
         }
     }
+}
 
-    /// Starts a poll; it may be answered at once.
-    #[allow(clippy::too_many_arguments, reason = "the fields of one request")]
-    pub(crate) fn start_poll(
-        &mut self,
-        ticket: RequestTicket,
-        consumer: Consumer,
-        strategy: Strategy,
-        count: u32,
-        max_bytes: u32,
-        auto_commit: bool,
-        identity: Identity,
-        cx: &mut Context<'_>,
-    ) {
-        if self.condition == Condition::Missing {
-            let refusal = self.unusable().expect("missing data is unusable");
-            return cx.reply(ticket, Reply::Refused(refusal));
-        }
-        let start = match strategy {
-            Strategy::Offset(offset) => Start::Offset(offset),
-            Strategy::Timestamp(timestamp) => Start::Timestamp(timestamp),
-            Strategy::First => Start::Offset(0),
-            Strategy::Last => Start::Offset((self.state.current_offset() + 1).saturating_sub(u64::from(count))),
-            Strategy::Next => {
-                Start::Offset(self.state.offsets.get(&consumer).map_or(0, |stored| stored.saturating_add(1)))
-            }
-        };
-        if let (true, Some(refusal)) = (self.lost_at_start(start), self.unusable()) {
-            return cx.reply(ticket, Reply::Refused(refusal));
-        }
-        let past_the_end = match start {
-            Start::Offset(offset) => self.state.last_offset.is_none_or(|last| offset > last),
-            Start::Timestamp(_) => self.state.last_offset.is_none(),
-        };
-        let Some(limit) = self.limit.filter(|_| !past_the_end && count > 0) else {
-            if let (Condition::Damaged(_), Some(refusal)) = (&self.condition, self.unusable()) {
-                return cx.reply(ticket, Reply::Refused(refusal));
-            }
-            return cx.reply(ticket, Reply::Polled(self.polled(Vec::new(), 0)));
-        };
-        if self.polls.len() >= POLLS_MAX {
-            let refusal = Refusal::because(
-                ErrorCode::TransientNotAccepted,
-                "too many polls of this partition are under way; try again",
-            );
-            return cx.reply(ticket, Reply::Refused(refusal));
-        }
-        let hints: Vec<Hint> = self.hints.iter().flatten().copied().collect();
-        let poll = Poll::new(&self.log, start, count, u64::from(max_bytes), limit, &hints);
-        let id = self.next_poll;
-        self.next_poll += 1;
-        self.polls.insert(id, ActivePoll { poll, ticket, consumer, auto_commit, identity });
-        self.step_poll(id, cx);
-    }
-
-    /// Bytes for a poll have arrived.
-    pub(crate) fn handle_read(&mut self, id: u64, completion: StorageCompletion, cx: &mut Context<'_>) {
-        let Some(active) = self.polls.get_mut(&id) else { return };
-        let failed = match completion.result {
-            Ok(bytes) => active.poll.handle_bytes(&self.log, &bytes).err().map(|damage| damage.to_string()),
-            // A purge or a deletion took the segment away under the read: what was found until then is the answer.
-            Err(_) if active.poll.segment().is_some_and(|at| self.log.segment_end(at).is_none()) => {
-                active.poll.stop();
-                None
-            }
-            Err(error) => Some(error.to_string()),
-        };
-        match failed {
-            None => self.step_poll(id, cx),
-            Some(reason) => {
-                let active = self.polls.remove(&id).expect("looked at it");
-                let text = format!("{reason}. Messages there can't be served; restore the file from a backup");
-                cx.effects.push_back(Effect::Notice(Notice::new(Severity::Error, self.group, text.clone())));
-                cx.reply(active.ticket, Reply::Refused(Refusal::because(ErrorCode::TopicFull, text)));
-            }
-        }
-    }
-
-    fn step_poll(&mut self, id: u64, cx: &mut Context<'_>) {
-        let active = self.polls.get_mut(&id).expect("the poll is under way");
-        match active.poll.step(&self.log) {
-            Step::Read { file, position, length } => {
-                let owner = Owner::Poll { slot: self.slot, group: self.group, poll: id };
-                whippet_log::Issue::issue(&mut cx.issuer(owner), StorageOp::Read { file, position, length });
-            }
-            Step::Done => {
-                let ActivePoll { poll, ticket, consumer, auto_commit, identity } =
-                    self.polls.remove(&id).expect("looked at it");
-                let (chunks, count, last_offset, hint) = poll.finish();
-                if let (0, Condition::Damaged(_), Some(refusal)) = (count, &self.condition, self.unusable()) {
-                    // What was asked for lies at the damage or behind it: nothing is not the answer.
-                    return cx.reply(ticket, Reply::Refused(refusal));
-                }
-                if let Some(hint) = hint {
-                    self.remember(hint);
-                }
-                let polled = self.polled(chunks, count);
-                match last_offset {
-                    Some(offset) if auto_commit => {
-                        let control = Control::StoreOffset { consumer, offset, forward_only: true };
-                        // Not numbered: SDKs do not number polls, and storing the same offset again changes nothing.
-                        let identity = Identity { client: 0, request: 0, ..identity };
-                        self.push(Work::Control { identity, control }, Answer::Polled(ticket, polled), cx);
-                    }
-                    _ => cx.reply(ticket, Reply::Polled(polled)),
-                }
-            }
-        }
-    }
-
-    fn remember(&mut self, hint: Hint) {
-        if let Some(known) = self.hints.iter_mut().flatten().find(|known| known.offset == hint.offset) {
-            *known = hint;
-            return;
-        }
-        self.hints[self.next_hint] = Some(hint);
-        self.next_hint = (self.next_hint + 1) % HINTS;
-    }
-
-    fn polled(&self, chunks: Vec<Bytes>, count: u32) -> Polled {
-        Polled { current_offset: self.state.current_offset(), first_offset: self.stats().first_offset, count, chunks }
-    }
+/// Up to where the log may be read: what is not applied is not shown.
+fn limit(replica: &Replica, log: &Log, applied: OpNumber) -> Option<ReadLimit> {
+    let (segment, end) = match replica.uncommitted().next() {
+        Some(next) => log.end_before(next.header())?,
+        None => log.end()?,
+    };
+    Some(ReadLimit { op: applied, segment, end })
 }
 
 impl Work {
@@ -750,6 +648,10 @@ impl Work {
 /// When to try again a write that found no room: at the time that was set before, which traffic must not put off.
 pub(crate) fn retry_at(deadline_ns: Option<u64>, now_ns: u64) -> u64 {
     deadline_ns.filter(|deadline| *deadline > now_ns).unwrap_or(now_ns + RETRY_NS)
+}
+
+fn not_primary() -> Refusal {
+    Refusal::because(ErrorCode::TransientNotAccepted, "this node does not lead the partition at the moment; try again")
 }
 
 fn disk_full() -> Refusal {

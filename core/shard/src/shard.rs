@@ -2,12 +2,17 @@
 
 use crate::effect::{Effect, Event};
 use crate::group_table::{self, GroupTable};
+use crate::member::Io;
 use crate::metadata_group::MetadataGroup;
 use crate::notice::{Notice, Severity};
-use crate::partition_group::{Answer, Condition, Context, Listed, PartitionGroup, Parts, Work};
+use crate::partition_group::{Answer, Applied, Condition, Context, Listed, PartitionGroup, Parts, Work};
+use crate::peers::Peers;
 use crate::request::{Refusal, Reply, Request, RequestTicket};
-use crate::tickets::{Owner, Tickets};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use crate::tickets::Owner;
+use crate::vote_log::{self, VoteLog, Votes};
+use std::collections::{BTreeMap, BTreeSet};
+
+mod cluster;
 use whippet_log::{Durability, Log, LogConfig, PreviousEnd, RecoveryError, Verdict, recover};
 use whippet_metadata::command::GroupChange;
 use whippet_metadata::state::PartitionSettings;
@@ -41,9 +46,24 @@ pub struct ShardConfig {
     pub previous_end: PreviousEnd,
     /// Longest time that a written record of a `replicated` topic stays without fsync, in nanoseconds.
     pub sync_interval_ns: u64,
+    /// Uuid of the data directory.
+    pub disk: u128,
+    /// Entries of a group that may be in flight, at most [`PIPELINE_MAX`].
+    pub pipeline: usize,
+    /// Size at which a segment of the metadata log is sealed, in bytes; [`crate::METADATA_SEGMENT_SIZE`].
+    pub metadata_segment_size: u64,
+    /// Bytes at which the vote log is written anew; [`crate::VOTES_COMPACT_AT`].
+    pub votes_compact_at: u64,
+    /// A deliberate mistake for tests of the tests.
+    pub mutant: Mutant,
 }
 
 impl ShardConfig {
+    /// Whose vote log it is.
+    pub fn vote_owner(&self) -> vote_log::Owner {
+        vote_log::Owner { cluster: self.cluster, disk: self.disk }
+    }
+
     pub(crate) fn replica_config(&self, group: GroupId) -> ReplicaConfig {
         ReplicaConfig {
             cluster: self.cluster,
@@ -51,8 +71,8 @@ impl ShardConfig {
             replica: self.replica,
             replica_count: self.replica_count,
             incarnation: self.incarnation,
-            pipeline: PIPELINE_MAX,
-            mutant: Mutant::None,
+            pipeline: self.pipeline.min(PIPELINE_MAX),
+            mutant: self.mutant,
         }
     }
 }
@@ -60,6 +80,17 @@ impl ShardConfig {
 /// The shard that hosts a group: a hash of its number, so that it does not change with the group's life.
 pub fn shard_of(group: GroupId, shard_count: u32) -> u32 {
     if group.number == 0 { 0 } else { ((group.number - 1) % u64::from(shard_count)) as u32 }
+}
+
+/// Stands for the metadata group where a slot is asked for.
+const METADATA_SLOT: u32 = u32::MAX;
+
+/// What the disk says.
+#[derive(Clone, Copy)]
+struct Found<'a> {
+    table: &'a GroupTable,
+    votes: &'a Votes,
+    source: &'a dyn RecoverySource,
 }
 
 /// The group table's part that is being written.
@@ -85,9 +116,14 @@ pub struct Shard {
     by_group: BTreeMap<GroupId, u32>,
     touched: BTreeSet<u32>,
     timers: BTreeSet<(u64, u32)>,
-    tickets: Tickets,
-    effects: VecDeque<Effect>,
-    to_list: Vec<GroupId>,
+    io: Io,
+    votes: VoteLog,
+    votes_deadline_ns: Option<u64>,
+    peers: Peers,
+    /// Backups that nobody covers, by slot ([`METADATA_SLOT`] for the metadata group), and since when.
+    uncovered: BTreeMap<u32, u64>,
+    /// Groups of which the disk holds data and whose creation is not known to be committed.
+    dormant: BTreeMap<GroupId, u32>,
     listing: Option<Listing>,
     /// Where the next entry of this shard's part of the group table goes.
     table_end: u64,
@@ -99,7 +135,13 @@ impl Shard {
     ///
     /// # Panics
     /// When another shard than 0 is given the metadata group, or shard 0 is not.
-    pub fn new(config: ShardConfig, metadata: Option<MetadataGroup>, table: &GroupTable) -> Shard {
+    pub fn new(
+        config: ShardConfig,
+        metadata: Option<MetadataGroup>,
+        table: &GroupTable,
+        votes: &Votes,
+        now: Now,
+    ) -> Shard {
         assert_eq!(metadata.is_some(), config.shard == 0, "shard 0 hosts the metadata group");
         let mut shard = Shard {
             metadata_touched: metadata.is_some(),
@@ -109,16 +151,25 @@ impl Shard {
             by_group: BTreeMap::new(),
             touched: BTreeSet::new(),
             timers: BTreeSet::new(),
-            tickets: Tickets::default(),
-            effects: VecDeque::new(),
-            to_list: Vec::new(),
+            io: Io::default(),
+            votes: VoteLog::new(
+                config.vote_owner(),
+                config.shard,
+                votes,
+                |group| shard_of(group, config.shard_count) == config.shard,
+                config.votes_compact_at,
+            ),
+            votes_deadline_ns: None,
+            peers: Peers::new(config.replica, config.replica_count, config.incarnation, now.monotonic_ns),
+            uncovered: BTreeMap::new(),
+            dormant: BTreeMap::new(),
             listing: None,
             table_end: table.part_end(config.shard),
             flushing: false,
             config,
         };
         if let Some(metadata) = &mut shard.metadata {
-            metadata.finish_recovery(&mut shard.tickets, &mut shard.effects);
+            metadata.finish_recovery(&mut shard.io);
         }
         shard
     }
@@ -131,14 +182,30 @@ impl Shard {
     pub fn recover_partitions<'a>(
         &mut self,
         partitions: impl Iterator<Item = &'a PartitionSettings>,
+        foreseen: &[PartitionSettings],
         table: &GroupTable,
+        votes: &Votes,
         source: &dyn RecoverySource,
         now: Now,
     ) -> Result<(), RecoveryError> {
+        let found = Found { table, votes, source };
         for settings in partitions {
             let group = GroupId { number: settings.group.number, life: settings.group.life };
             if shard_of(group, self.config.shard_count) == self.config.shard {
-                self.recover_partition(settings.clone(), table, source, now)?;
+                self.recover_partition(settings.clone(), &found, now)?;
+            }
+        }
+        for settings in foreseen {
+            let group = GroupId { number: settings.group.number, life: settings.group.life };
+            let held = table.holds(group) || votes.get(group).is_some();
+            let mine = shard_of(group, self.config.shard_count) == self.config.shard;
+            if mine && held && !self.by_group.contains_key(&group) {
+                self.recover_partition(settings.clone(), &found, now)?;
+                if let Some(slot) = self.by_group.remove(&group) {
+                    // It serves nobody and answers no peer before the metadata log says that it exists.
+                    self.touched.remove(&slot);
+                    self.dormant.insert(group, slot);
+                }
             }
         }
         Ok(())
@@ -166,10 +233,10 @@ impl Shard {
     fn recover_partition(
         &mut self,
         settings: PartitionSettings,
-        table: &GroupTable,
-        source: &dyn RecoverySource,
+        found: &Found<'_>,
         now: Now,
     ) -> Result<(), RecoveryError> {
+        let Found { table, votes, source } = *found;
         let config = self.log_config(&settings);
         let group = config.group;
         let mut state = PartitionState::empty();
@@ -180,6 +247,7 @@ impl Shard {
         let listed = table.holds(group);
         let (mut torn, mut lost) = (false, None);
         let mut condition = Condition::Fine;
+        let mut memory_lost = false;
         match recovered.verdict {
             Verdict::Whole => {}
             Verdict::TornTail { file, position } => {
@@ -190,18 +258,24 @@ impl Shard {
                 );
                 torn = true;
             }
+            Verdict::Lost { .. } if self.config.replica_count > 1 => {
+                let text = "the machine stopped before everything was fsynced: this replica of a `replicated` partition \
+                            takes no part before its peers have told it what it may have lost";
+                self.notice(Severity::Warning, group, text);
+                (torn, memory_lost) = (true, true);
+            }
             Verdict::Lost { acknowledged, reserved_offset } => {
                 let text = format!(
                     "the machine stopped before everything was fsynced: messages of this `replicated` partition behind op {} (up to op {acknowledged} was acknowledged) may be lost. \
                      Numbering goes on at offset {reserved_offset}, so no offset is given out twice",
-                    recovered.applied
+                    recovered.log.head()
                 );
                 self.notice(Severity::Error, group, text);
                 (torn, lost) = (true, Some(reserved_offset));
             }
             Verdict::Damaged(damage) => condition = Condition::Damaged(damage),
         }
-        if listed && recovered.applied == OpNumber::ZERO && source.files(config_directory(group))?.is_empty() {
+        if listed && recovered.log.head() == OpNumber::ZERO && source.files(config_directory(group))?.is_empty() {
             condition = Condition::Missing;
         }
         match &condition {
@@ -225,6 +299,11 @@ impl Shard {
             applied: recovered.applied,
             applied_id: recovered.applied_id,
             applied_timestamp: recovered.applied_timestamp,
+            tail: recovered.tail,
+            vote: votes.get(group),
+            memory_lost,
+            // A replica whose records are damaged or gone does not know what it acknowledged.
+            votes_lost: votes.in_doubt() || condition != Condition::Fine,
             ..DurableState::empty()
         };
         let slot = self.open_slot();
@@ -235,16 +314,19 @@ impl Shard {
             slot,
             log: recovered.log,
             state,
-            head_id: recovered.applied_id,
-            head_timestamp: recovered.applied_timestamp,
+            applied: Applied {
+                op: recovered.applied,
+                id: recovered.applied_id,
+                timestamp: recovered.applied_timestamp,
+            },
             condition,
             listed: if listed { Listed::Yes } else { Listed::No },
             snapshots: recovered.snapshots,
         });
-        let mut cx =
-            Context { tickets: &mut self.tickets, effects: &mut self.effects, now, to_list: &mut self.to_list };
+        let mut cx = Context { io: &mut self.io, now };
         partition.finish_recovery(torn, lost, &mut cx);
-        if intent > 0 {
+        partition.offer_base(source)?;
+        if intent > 0 && self.config.replica_count == 1 {
             // The metadata log emptied the topic; if the partition's own log does not know yet, it learns it now.
             partition.push(
                 Work::Control { identity: Default::default(), control: Control::Purge { intent } },
@@ -266,7 +348,7 @@ impl Shard {
     }
 
     fn notice(&mut self, severity: Severity, group: GroupId, text: impl Into<String>) {
-        self.effects.push_back(Effect::Notice(Notice::new(severity, group, text)));
+        self.io.effects.push_back(Effect::Notice(Notice::new(severity, group, text)));
     }
 
     /// Something happened. Call [`Shard::settle`] after a round of events.
@@ -274,6 +356,7 @@ impl Shard {
         match event {
             Event::Request { ticket, request } => self.handle_request(ticket, request, now),
             Event::Storage(completion) => self.handle_completion(completion, now),
+            Event::Peer { from, frame } => self.handle_frame(from, frame, now),
             Event::Groups(changes) => {
                 for change in changes {
                     self.handle_change(change, now);
@@ -299,7 +382,7 @@ impl Shard {
         match request {
             Request::Metadata(envelope) => match &mut self.metadata {
                 Some(metadata) => {
-                    metadata.push(ticket, envelope, &mut self.effects);
+                    metadata.push(ticket, envelope, &mut self.io.effects);
                     self.metadata_touched = true;
                 }
                 None => self.refuse(
@@ -309,14 +392,14 @@ impl Shard {
             },
             Request::Stats { groups } => {
                 let stats = groups.iter().map(|group| self.partition(*group).map(PartitionGroup::stats)).collect();
-                self.effects.push_back(Effect::Reply { ticket, reply: Reply::Stats(stats) });
+                self.io.effects.push_back(Effect::Reply { ticket, reply: Reply::Stats(stats) });
             }
             Request::GetOffset { group, consumer } => {
                 let reply = match self.partition(group) {
                     Some(partition) => Reply::Offset(partition.offset(consumer)),
                     None => gone(),
                 };
-                self.effects.push_back(Effect::Reply { ticket, reply });
+                self.io.effects.push_back(Effect::Reply { ticket, reply });
             }
             Request::Poll { group, consumer, strategy, count, max_bytes, auto_commit, identity } => {
                 self.with_partition(group, ticket, now, |partition, cx| {
@@ -368,22 +451,21 @@ impl Shard {
         act: impl FnOnce(&mut PartitionGroup, &mut Context<'_>),
     ) {
         let Some(slot) = self.by_group.get(&group).copied() else {
-            self.effects.push_back(Effect::Reply { ticket, reply: gone() });
+            self.io.effects.push_back(Effect::Reply { ticket, reply: gone() });
             return;
         };
         let partition = self.slots[slot as usize].as_mut().expect("a known group has a slot");
-        let mut cx =
-            Context { tickets: &mut self.tickets, effects: &mut self.effects, now, to_list: &mut self.to_list };
+        let mut cx = Context { io: &mut self.io, now };
         act(partition, &mut cx);
         self.touched.insert(slot);
     }
 
     fn refuse(&mut self, ticket: RequestTicket, refusal: Refusal) {
-        self.effects.push_back(Effect::Reply { ticket, reply: Reply::Refused(refusal) });
+        self.io.effects.push_back(Effect::Reply { ticket, reply: Reply::Refused(refusal) });
     }
 
     fn handle_completion(&mut self, completion: StorageCompletion, now: Now) {
-        let outcome = match self.tickets.complete(completion.ticket) {
+        let outcome = match self.io.tickets.complete(completion.ticket) {
             Owner::Metadata => {
                 self.metadata_touched = true;
                 self.metadata.as_mut().map_or(Ok(()), |metadata| metadata.handle_completion(completion))
@@ -399,14 +481,29 @@ impl Shard {
             }
             Owner::Poll { slot, group, poll } => {
                 if let Some(partition) = self.slots[slot as usize].as_mut().filter(|held| held.id() == group) {
-                    let mut cx = Context {
-                        tickets: &mut self.tickets,
-                        effects: &mut self.effects,
-                        now,
-                        to_list: &mut self.to_list,
-                    };
+                    let mut cx = Context { io: &mut self.io, now };
                     partition.handle_read(poll, completion, &mut cx);
                     self.touched.insert(slot);
+                }
+                Ok(())
+            }
+            Owner::Serve { slot: METADATA_SLOT, serving, .. } => {
+                if let Some(metadata) = &mut self.metadata {
+                    metadata.handle_served(serving, completion, &mut self.io);
+                }
+                Ok(())
+            }
+            Owner::Serve { slot, group, serving } => {
+                if let Some(partition) = self.slots[slot as usize].as_mut().filter(|held| held.id() == group) {
+                    partition.handle_served(serving, completion, &mut Context { io: &mut self.io, now });
+                }
+                Ok(())
+            }
+            Owner::Votes => {
+                if let Err(error) = self.votes.handle_completion(completion, &mut self.io.issuer(Owner::Votes)) {
+                    self.io.effects.push_back(Effect::Fatal(format!(
+                        "{error}. What this node promised is not known for certain any more, so this process ends"
+                    )));
                 }
                 Ok(())
             }
@@ -417,7 +514,7 @@ impl Shard {
             Owner::Nobody => Ok(()),
         };
         if let Err(fatal) = outcome {
-            self.effects.push_back(Effect::Fatal(format!(
+            self.io.effects.push_back(Effect::Fatal(format!(
                 "{fatal}. What the disk holds is not known any more, so this process ends; the next start reads back what is there"
             )));
         }
@@ -430,15 +527,21 @@ impl Shard {
                 if shard_of(group, self.config.shard_count) != self.config.shard || self.by_group.contains_key(&group) {
                     return;
                 }
+                if let Some(slot) = self.dormant.remove(&group) {
+                    self.by_group.insert(group, slot);
+                    self.touched.insert(slot);
+                    return;
+                }
                 let slot = self.open_slot();
+                let durable = DurableState { vote: self.votes.get(group), ..DurableState::empty() };
+                self.touched.insert(slot);
                 let partition = PartitionGroup::new(Parts {
-                    replica: Replica::new(self.config.replica_config(group), DurableState::empty(), now.monotonic_ns),
+                    replica: Replica::new(self.config.replica_config(group), durable, now.monotonic_ns),
                     slot,
                     log: Log::empty(self.log_config(&settings)),
                     settings,
                     state: PartitionState::empty(),
-                    head_id: EntryId::NONE,
-                    head_timestamp: 0,
+                    applied: Applied { op: OpNumber::ZERO, id: EntryId::NONE, timestamp: 0 },
                     condition: Condition::Fine,
                     listed: Listed::No,
                     snapshots: Vec::new(),
@@ -453,9 +556,11 @@ impl Shard {
                 if let Some(deadline) = partition.deadline_ns {
                     self.timers.remove(&(deadline, slot));
                 }
-                let mut cx =
-                    Context { tickets: &mut self.tickets, effects: &mut self.effects, now, to_list: &mut self.to_list };
+                let mut cx = Context { io: &mut self.io, now };
                 partition.close(&mut cx);
+                self.votes.forget(group);
+                self.peers.lead(group, None);
+                self.uncovered.remove(&slot);
                 self.touched.remove(&slot);
                 self.free_slots.push(slot);
                 self.issue(StorageOp::RemoveGroup { group: config_directory(group) }, Owner::Nobody);
@@ -464,21 +569,15 @@ impl Shard {
                 let group = GroupId { number: group.number, life: group.life };
                 let Some(slot) = self.by_group.get(&group).copied() else { return };
                 let Some(partition) = self.slots[slot as usize].as_mut() else { return };
-                let mut cx =
-                    Context { tickets: &mut self.tickets, effects: &mut self.effects, now, to_list: &mut self.to_list };
-                partition.push(
-                    Work::Control { identity: Default::default(), control: Control::Purge { intent } },
-                    Answer::Nobody,
-                    &mut cx,
-                );
+                let mut cx = Context { io: &mut self.io, now };
+                partition.purge(intent, &mut cx);
                 self.touched.insert(slot);
             }
         }
     }
 
     fn issue(&mut self, op: StorageOp, owner: Owner) -> StorageTicket {
-        let mut issuer = crate::tickets::Issuer { tickets: &mut self.tickets, effects: &mut self.effects, owner };
-        whippet_log::Issue::issue(&mut issuer, op)
+        whippet_log::Issue::issue(&mut self.io.issuer(owner), op)
     }
 
     /// Does all that the events since the last call made possible, and what time has made due.
@@ -489,37 +588,44 @@ impl Shard {
             self.timers.remove(&(deadline, slot));
             self.touched.insert(slot);
         }
+        self.look_at_peers(now);
+        self.take_promises(now);
         if let Some(metadata) = &mut self.metadata {
             let due = metadata.deadline_ns.is_some_and(|deadline| deadline <= now.monotonic_ns);
             if std::mem::take(&mut self.metadata_touched) || due {
-                metadata.run(&mut self.tickets, &mut self.effects, now);
+                metadata.run(&mut self.io, now);
+                self.check_cover(METADATA_SLOT, now);
             }
         }
         while let Some(slot) = self.touched.pop_first() {
             let Some(partition) = self.slots[slot as usize].as_mut() else { continue };
+            if self.dormant.values().any(|dormant| *dormant == slot) {
+                continue;
+            }
             if self.flushing {
                 partition.flush();
             }
             let before = partition.deadline_ns;
-            let mut cx =
-                Context { tickets: &mut self.tickets, effects: &mut self.effects, now, to_list: &mut self.to_list };
-            partition.run(&mut cx);
+            partition.run(&mut Context { io: &mut self.io, now });
             if let Some(deadline) = before.filter(|_| partition.deadline_ns != before) {
                 self.timers.remove(&(deadline, slot));
             }
             if let Some(deadline) = partition.deadline_ns {
                 self.timers.insert((deadline, slot));
             }
+            self.check_cover(slot, now);
         }
+        self.make_promises(now);
+        self.send_messages();
         self.start_listing();
     }
 
     /// Enters groups in the group table: one write and one sync for all that came together.
     fn start_listing(&mut self) {
-        if self.listing.is_some() || self.to_list.is_empty() {
+        if self.listing.is_some() || self.io.to_list.is_empty() {
             return;
         }
-        let groups = std::mem::take(&mut self.to_list);
+        let groups = std::mem::take(&mut self.io.to_list);
         let cluster = self.config.cluster;
         let chunks = groups.iter().map(|group| group_table::encode(*group, cluster)).collect();
         let (file, position) = (FileName::GroupTable { part: self.config.shard }, self.table_end);
@@ -544,7 +650,7 @@ impl Shard {
                 }
                 return;
             }
-            self.effects.push_back(Effect::Fatal(format!(
+            self.io.effects.push_back(Effect::Fatal(format!(
                 "{error}. The table of groups can't be written, so this process ends"
             )));
             return;
@@ -571,29 +677,32 @@ impl Shard {
     /// What to do next; `None` when there is nothing left to do.
     #[must_use]
     pub fn poll_effect(&mut self) -> Option<Effect> {
-        self.effects.pop_front()
+        self.io.effects.pop_front()
     }
 
     /// When to call [`Shard::settle`] although nothing happened, in monotonic nanoseconds.
     pub fn timeout_ns(&self) -> Option<u64> {
         let partitions = self.timers.first().map(|(deadline, _)| *deadline);
         let metadata = self.metadata.as_ref().and_then(|metadata| metadata.deadline_ns);
-        match (partitions, metadata) {
-            (Some(one), Some(other)) => Some(one.min(other)),
-            (one, other) => one.or(other),
-        }
+        [partitions, metadata, self.votes_deadline_ns, self.peers_timeout_ns()].into_iter().flatten().min()
     }
 
     /// Whether [`Shard::settle`] has something to do now.
     pub fn needs_settling(&self) -> bool {
-        !self.touched.is_empty() || self.metadata_touched || (!self.to_list.is_empty() && self.listing.is_none())
+        !self.touched.is_empty()
+            || self.metadata_touched
+            || !self.io.outbox.is_empty()
+            || !self.io.votes.is_empty()
+            || self.votes.has_durable()
+            || (!self.io.to_list.is_empty() && self.listing.is_none())
     }
 
     /// Whether everything that was asked is answered and everything that was written is synced.
     pub fn is_idle(&self) -> bool {
-        self.tickets.outstanding() == 0
+        self.io.tickets.outstanding() == 0
             && !self.needs_settling()
             && self.metadata.as_ref().is_none_or(MetadataGroup::is_idle)
+            && self.votes.is_idle()
             && self.slots.iter().flatten().all(PartitionGroup::is_idle)
     }
 

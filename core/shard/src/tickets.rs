@@ -15,8 +15,12 @@ pub(crate) enum Owner {
     Partition { slot: u32, group: GroupId },
     /// A poll of a partition.
     Poll { slot: u32, group: GroupId, poll: u64 },
+    /// A read for a peer; the metadata group has the slot `u32::MAX`.
+    Serve { slot: u32, group: GroupId, serving: u64 },
     /// The group table.
     GroupTable,
+    /// The vote log.
+    Votes,
     /// Nobody.
     Nobody,
 }

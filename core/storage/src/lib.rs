@@ -93,6 +93,13 @@ pub enum FileName {
         /// The part.
         part: u32,
     },
+    /// The node-level log of promises that replicas made, one part a shard, each part twice.
+    VoteLog {
+        /// The part.
+        part: u32,
+        /// Which of the two copies: 0 or 1.
+        mirror: u8,
+    },
 }
 
 impl FileName {
@@ -103,7 +110,7 @@ impl FileName {
             | FileName::Index { group, .. }
             | FileName::Snapshot { group, .. }
             | FileName::Frontier { group } => Some(group),
-            FileName::GroupTable { .. } => None,
+            FileName::GroupTable { .. } | FileName::VoteLog { .. } => None,
         }
     }
 }
@@ -128,6 +135,7 @@ impl fmt::Display for FileName {
             FileName::Snapshot { group, first_op } => write!(f, "{group}/{first_op:020}.snapshot"),
             FileName::Frontier { group } => write!(f, "{group}/frontier"),
             FileName::GroupTable { part } => write!(f, "groups/{part:04}.table"),
+            FileName::VoteLog { part, mirror } => write!(f, "groups/{part:04}-{mirror}.votes"),
         }
     }
 }

@@ -133,7 +133,13 @@ pub(crate) fn parse_group(path: &str) -> Option<GroupDirectory> {
 pub(crate) fn parse_file(path: &str) -> Option<FileName> {
     let (folder, name) = path.rsplit_once('/')?;
     let file = if folder == "groups" {
-        FileName::GroupTable { part: name.strip_suffix(".table")?.parse().ok()? }
+        match name.strip_suffix(".votes") {
+            Some(stem) => {
+                let (part, mirror) = stem.split_once('-')?;
+                FileName::VoteLog { part: part.parse().ok()?, mirror: mirror.parse().ok()? }
+            }
+            None => FileName::GroupTable { part: name.strip_suffix(".table")?.parse().ok()? },
+        }
     } else {
         let group = parse_group(folder)?;
         if name == "frontier" {
@@ -180,6 +186,8 @@ mod tests {
                 FileName::Snapshot { group: metadata, first_op },
                 FileName::Frontier { group },
                 FileName::GroupTable { part },
+                FileName::VoteLog { part, mirror: 0 },
+                FileName::VoteLog { part, mirror: 1 },
             ] {
                 prop_assert_eq!(parse_file(&file.to_string()), Some(file));
             }

@@ -1,7 +1,7 @@
 //! One replica of one group: its state, and the normal case (VRR §4.1).
 
 use crate::entry::{Draft, Entry, EntryHeader, Placement};
-use crate::id::{EntryId, GroupId, OpNumber, Quorums, ReplicaId, ViewNumber, primary};
+use crate::id::{ClusterId, EntryId, GroupId, OpNumber, Quorums, ReplicaId, ViewNumber, primary};
 use crate::interface::{
     DurableState, Effect, NotAccepted, PIPELINE_BYTES_MAX, PIPELINE_MAX, REPLICAS_MAX, ReplicaConfig, Status,
 };
@@ -159,6 +159,11 @@ impl Replica {
     /// The group.
     pub fn group(&self) -> GroupId {
         self.config.group
+    }
+
+    /// The cluster.
+    pub fn cluster(&self) -> ClusterId {
+        self.config.cluster
     }
 
     /// Where the replica is in the protocol.

@@ -1,6 +1,5 @@
 use super::*;
 use crate::entry::HEADER_SIZE;
-use crate::id::ClusterId;
 use crate::message::StartView;
 use bytes::BytesMut;
 

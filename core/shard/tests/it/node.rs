@@ -10,13 +10,13 @@ use whippet_metadata::{PartitionSettings, TopicDefaults, TopicOptionsPatch};
 use whippet_protocol::batch::{BatchBuilder, batches, messages};
 use whippet_protocol::{Identifier, Name};
 use whippet_shard::{
-    Consumer, Effect, Event, GroupTable, Identity, MetadataGroup, Notice, Reply, Request, RequestTicket, Severity,
-    Shard, ShardConfig, Strategy,
+    Consumer, Effect, Event, GroupTable, Identity, METADATA_SEGMENT_SIZE, MetadataGroup, Notice, Reply, Request,
+    RequestTicket, Severity, Shard, ShardConfig, Strategy, VOTES_COMPACT_AT, Votes,
 };
 use whippet_storage::{
     CompletionOrder, Crash, MemoryHost, RecoverySource, StorageEffect, StorageHost, StorageOp, StorageTicket,
 };
-use whippet_vsr::{ClusterId, GroupId, Now, ReplicaId};
+use whippet_vsr::{ClusterId, GroupId, Mutant, Now, PIPELINE_MAX, ReplicaId};
 
 pub const CLUSTER: ClusterId = ClusterId(42);
 
@@ -82,11 +82,19 @@ impl Node {
             incarnation: u128::from(self.run),
             previous_end,
             sync_interval_ns: 100_000_000,
+            disk: 1,
+            pipeline: PIPELINE_MAX,
+            metadata_segment_size: METADATA_SEGMENT_SIZE,
+            votes_compact_at: VOTES_COMPACT_AT,
+            mutant: Mutant::None,
         };
-        let metadata = MetadataGroup::recover(&config, &self.host, self.now()).expect("the metadata log is whole");
+        let votes = Votes::read(&self.host, config.vote_owner()).expect("readable");
+        let metadata =
+            MetadataGroup::recover(&config, &self.host, &votes, self.now()).expect("the metadata log is whole");
         let partitions: Vec<PartitionSettings> = metadata.state().all_partitions().collect();
-        let mut shard = Shard::new(config, Some(metadata), &table);
-        shard.recover_partitions(partitions.iter(), &table, &self.host, self.now()).expect("readable");
+        let mut shard = Shard::new(config, Some(metadata), &table, &votes, self.now());
+        let now = self.now();
+        shard.recover_partitions(partitions.iter(), &[], &table, &votes, &self.host, now).expect("readable");
         self.shard = Some(shard);
         self.pump(completions);
         if self.shard.as_ref().is_some_and(Shard::is_idle) {
@@ -171,6 +179,7 @@ impl Node {
                     Effect::Publish(_) => {}
                     Effect::Notice(notice) => self.notices.push(notice),
                     Effect::Fatal(reason) => panic!("{reason}"),
+                    other @ (Effect::Peer { .. } | Effect::Restored(_)) => panic!("a node of its own: {other:?}"),
                 }
             }
             self.host.flush();
