@@ -569,7 +569,9 @@ impl Log {
                     Ok(())
                 }
                 Err(error) if error.kind == StorageErrorKind::NoSpace => {
+                    // What it was to say is on no disk: neither the op nor the reservation of this run.
                     self.frontier.op = self.evident;
+                    self.frontier.run = 0;
                     self.retry = true;
                     Ok(())
                 }

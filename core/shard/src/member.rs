@@ -62,6 +62,12 @@ enum Rewinding {
 }
 
 #[derive(Debug)]
+enum Deferred {
+    Truncate(LogEnd, Vec<EntryHeader>),
+    Replace(Replacement),
+}
+
+#[derive(Debug)]
 struct Serving {
     to: ReplicaId,
     from: OpNumber,
@@ -80,6 +86,8 @@ pub(crate) struct Member {
     /// Entries that the replica holds and the log does not have yet.
     unwritten: VecDeque<Entry>,
     rewinding: Option<Rewinding>,
+    /// To be done to the log once what is being done to it has ended.
+    deferred: Option<Deferred>,
     servings: BTreeMap<u64, Serving>,
     next_serving: u64,
     /// The snapshot from which a peer that lags too far starts.
@@ -98,6 +106,7 @@ impl Member {
             owner,
             unwritten: VecDeque::new(),
             rewinding: None,
+            deferred: None,
             servings: BTreeMap::new(),
             next_serving: 0,
             offer: None,
@@ -113,18 +122,28 @@ impl Member {
         if self.log.is_rewinding() {
             return;
         }
+        match self.deferred.take() {
+            Some(Deferred::Truncate(end, removed)) => self.log.truncate(end, &removed),
+            Some(Deferred::Replace(replacement)) => self.log.replace(replacement),
+            None => {}
+        }
+        if self.log.is_rewinding() {
+            self.log.drive(now, &mut io.issuer(self.owner));
+            return;
+        }
         match self.rewinding.take() {
             Some(Rewinding::Truncation) => self.replica.handle_truncated(),
             Some(Rewinding::Installation) => self.replica.handle_installed(),
             None => {}
         }
-        self.replica.handle_durable(self.log.durable());
+        // What the replica has just taken back, the log does not know yet.
+        self.replica.handle_durable(self.log.durable().min(self.replica.head()));
     }
 
     /// Hands to the log what has room.
     pub(crate) fn write(&mut self, may_write: bool, reserve: bool, io: &mut Io, now: Now) {
         while let Some(entry) = self.unwritten.front() {
-            if !may_write || self.log.is_rewinding() || self.log.needs_retry() {
+            if !may_write || self.deferred.is_some() || self.log.is_rewinding() || self.log.needs_retry() {
                 return;
             }
             let header = *entry.header();
@@ -196,7 +215,7 @@ impl Member {
             end = LogEnd { op: header.op, id: header.id, timestamp: header.timestamp, next_offset };
         }
         assert_eq!(end.op, to, "what stays of the log is held in memory");
-        self.log.truncate(end, &removed[..written]);
+        self.deferred = Some(Deferred::Truncate(end, removed[..written].to_vec()));
         self.rewinding = Some(Rewinding::Truncation);
     }
 
@@ -206,7 +225,8 @@ impl Member {
         self.servings.clear();
         let end = LogEnd { op: OpNumber(info.first_op.0 - 1), id: info.parent, timestamp: info.timestamp, next_offset };
         let older_snapshots = std::mem::replace(&mut self.snapshots, vec![info.first_op.0]);
-        self.log.replace(Replacement { end, generation, state: bytes.to_vec(), older_snapshots });
+        self.deferred =
+            Some(Deferred::Replace(Replacement { end, generation, state: bytes.to_vec(), older_snapshots }));
         self.rewinding = Some(Rewinding::Installation);
         self.offer = Some((info, bytes.clone()));
     }

@@ -96,6 +96,8 @@ pub(crate) struct PartitionGroup {
     pub(crate) listed: Listed,
     /// Offset of the next batch that is proposed. Ahead of the state's by what is in flight.
     next_offset: u64,
+    /// A view has begun, and `next_offset` is not known before what it inherited is applied.
+    renumber: bool,
     /// A purge is in flight: nothing is proposed until it is applied.
     barrier: bool,
     limit: Option<ReadLimit>,
@@ -155,6 +157,7 @@ impl PartitionGroup {
             state,
             condition,
             listed,
+            renumber: false,
             barrier: false,
             limit,
             waiting: VecDeque::new(),
@@ -179,9 +182,12 @@ impl PartitionGroup {
     }
 
     /// After recovery: cut a torn tail, number on behind a declared loss, finish a purge.
-    pub(crate) fn finish_recovery(&mut self, torn: bool, lost: Option<u64>, cx: &mut Context<'_>) {
+    pub(crate) fn finish_recovery(&mut self, torn: bool, lost: Option<u64>, mute: bool, cx: &mut Context<'_>) {
         let owner = self.owner();
-        if torn {
+        if mute {
+            // Its peers know more. The next start must not take what is missing for damage.
+            self.member.log.accept_loss();
+        } else if torn {
             self.member.log.cut_tail(&mut cx.io.issuer(owner));
         }
         if let Some(next_offset) = lost {
@@ -239,10 +245,15 @@ impl PartitionGroup {
     }
 
     fn advance(&mut self, cx: &mut Context<'_>) {
-        // An entry in the group table says that a group without files has lost them, so it comes before the first record.
+        // An entry in the group table says that a group without files has lost them, so it comes before the first record, and
+        // after the first file that survives anything.
         if self.member.has_unwritten() && self.listed == Listed::No {
-            self.listed = Listed::Soon;
-            cx.io.to_list.push(self.group);
+            if self.member.log.reserved() == 0 {
+                self.member.log.reserve(0);
+            } else {
+                self.listed = Listed::Soon;
+                cx.io.to_list.push(self.group);
+            }
         }
         let now = cx.now;
         self.member.advance(self.listed == Listed::Yes, true, cx.io, now);
@@ -296,6 +307,13 @@ impl PartitionGroup {
                     self.refuse_waiting(not_primary(), cx);
                     return;
                 }
+            }
+            if self.renumber {
+                if self.applied.op != self.member.replica.applied() {
+                    return;
+                }
+                self.renumber = false;
+                self.next_offset = self.state.next_offset;
             }
             let identity = front.work.identity();
             if let Some(op) = self.in_flight_requests.get(&(identity.client, identity.request)).copied() {

@@ -262,7 +262,7 @@ impl Shard {
                 let text = "the machine stopped before everything was fsynced: this replica of a `replicated` partition \
                             takes no part before its peers have told it what it may have lost";
                 self.notice(Severity::Warning, group, text);
-                (torn, memory_lost) = (true, true);
+                memory_lost = true;
             }
             Verdict::Lost { acknowledged, reserved_offset } => {
                 let text = format!(
@@ -324,7 +324,7 @@ impl Shard {
             snapshots: recovered.snapshots,
         });
         let mut cx = Context { io: &mut self.io, now };
-        partition.finish_recovery(torn, lost, &mut cx);
+        partition.finish_recovery(torn, lost, memory_lost, &mut cx);
         partition.offer_base(source)?;
         if intent > 0 && self.config.replica_count == 1 {
             // The metadata log emptied the topic; if the partition's own log does not know yet, it learns it now.

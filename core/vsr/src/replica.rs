@@ -499,6 +499,7 @@ impl Replica {
         assert!(!self.truncating && !self.installing);
         self.effects.push_back(Effect::Write(entry.clone()));
         self.hold(entry);
+        self.catch_up.reached(self.head);
         self.unknown_to = self.unknown_to.max(self.head);
         if self.config.mutant.is(Mutant::ApplyUncommitted) {
             self.commit_max = self.commit_max.max(self.head);

@@ -82,6 +82,20 @@ fn a_group_of_one_commits_what_it_has_made_durable_and_nothing_earlier() {
 }
 
 #[test]
+fn a_group_of_one_never_leaves_its_view_however_long_its_disk_takes() {
+    let mut solo = replica(0, 1);
+    solo.propose(draft(&solo, b"a")).expect("primary");
+    effects(&mut solo);
+    assert_eq!(solo.deadline_ns(), None);
+    for seconds in 1..100 {
+        solo.handle_tick(seconds * 1_000_000_000);
+        solo.suspect(seconds * 1_000_000_000);
+    }
+    assert_eq!((solo.view(), solo.is_primary()), (ViewNumber(0), true));
+    assert_eq!(effects(&mut solo), []);
+}
+
+#[test]
 fn a_group_of_one_wakes_in_a_new_view() {
     let state = DurableState {
         view: ViewNumber(3),

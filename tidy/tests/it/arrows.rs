@@ -15,12 +15,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("core/partition", &["log", "protocol", "storage", "vsr"]),
     ("core/shard", &["log", "metadata", "partition", "protocol", "storage", "vsr"]),
     ("core/runtime", &["log", "metadata", "partition", "protocol", "shard", "storage", "vsr"]),
+    // Another host of the same shards.
+    ("core/simulator", &["log", "metadata", "partition", "protocol", "shard", "storage", "vsr"]),
     // Requests and replies of a shard are its vocabulary; groups are named by `vsr::GroupId`.
     ("gateway", &["metadata", "protocol", "runtime", "shard", "vsr"]),
     ("transports/tcp", &["gateway", "protocol", "runtime"]),
     ("transports/http", &["gateway", "metadata", "protocol", "runtime", "shard"]),
     // The program puts the others together.
-    ("server", &["gateway", "http", "metadata", "protocol", "runtime", "storage", "tcp", "vsr"]),
+    ("server", &["gateway", "http", "metadata", "protocol", "runtime", "simulator", "storage", "tcp", "vsr"]),
     // Tests that see the product as a user does, and tests that see it as text.
     ("sdk-tests", &[]),
     ("tidy", &[]),

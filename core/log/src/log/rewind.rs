@@ -138,6 +138,19 @@ impl Log {
         self.rewind(mark, None, remove, cut);
     }
 
+    /// What recovery found is all there is, although more may have been acknowledged: the evidence is made to say so, and a
+    /// torn tail is cut.
+    pub fn accept_loss(&mut self) {
+        assert!(self.rewind.is_none() && self.writes.is_empty());
+        let remove = std::mem::take(&mut self.cut);
+        let end = self.written;
+        let cut = self.segments.back().filter(|last| !last.dead).map(|last| (last.sums.first_op, last.sums.length));
+        if let Some(last) = self.segments.back_mut() {
+            last.allocated = last.sums.length;
+        }
+        self.rewind(end, None, remove, cut);
+    }
+
     /// Replaces the log and every snapshot by a snapshot that a peer sent.
     pub fn replace(&mut self, replacement: Replacement) {
         assert!(self.rewind.is_none());

@@ -277,6 +277,20 @@ fn a_full_disk_is_noticed_before_an_op_is_given_and_forgotten_when_there_is_room
 }
 
 #[test]
+fn a_reservation_that_found_no_room_is_made_when_there_is_room() {
+    let mut log = Fixture::new(Durability::Replicated);
+    log.disk.full = true;
+    log.log.reserve(1);
+    log.drive_at(0);
+    while log.disk.step(&mut log.log).expect("want of room is not fatal") {}
+    assert!(log.log.needs_retry() && log.log.reserved() == 0);
+    log.disk.full = false;
+    log.log.retry(&mut log.disk);
+    log.finish();
+    assert!(log.log.reserved() > 0);
+}
+
+#[test]
 fn segments_roll_get_an_index_and_what_was_written_is_read_back() {
     let mut log = Fixture::new(Durability::Persisted);
     for n in 0..40u32 {

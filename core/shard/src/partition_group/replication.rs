@@ -5,7 +5,6 @@ use crate::effect::Effect;
 use crate::request::{Identity, Refusal};
 use bytes::Bytes;
 use whippet_log::RecoveryError;
-use whippet_partition::record::BATCH;
 use whippet_partition::{Control, PartitionState};
 use whippet_protocol::ErrorCode;
 use whippet_storage::{FileName, GroupDirectory, RecoverySource, StorageCompletion};
@@ -65,11 +64,9 @@ impl PartitionGroup {
         self.refuse_waiting(not_primary(), cx);
     }
 
-    /// A view has begun: numbering goes on behind everything that the log holds.
+    /// A view has begun: numbering goes on behind everything that the log holds, once it is executed.
     pub(super) fn begin(&mut self, cx: &mut Context<'_>) {
-        let tail = self.member.replica.uncommitted().map(|entry| entry.header()).filter(|header| header.kind == BATCH);
-        self.next_offset =
-            tail.last().map_or(self.state.next_offset, |header| header.base_offset + u64::from(header.count));
+        self.renumber = true;
         self.barrier = false;
         if self.member.replica.is_primary() && self.settings.purged_by > self.state.purge_intent {
             // The primary before may not have come to it.

@@ -28,6 +28,12 @@ impl Shard {
         self.metadata.iter().map(|_| GroupId::METADATA).chain(self.by_group.keys().copied())
     }
 
+    /// The partitions that the metadata as committed on this node has, on the shard that hosts it.
+    pub fn committed_partitions(&self) -> Vec<GroupId> {
+        let partitions = self.metadata.iter().flat_map(|metadata| metadata.state().all_partitions());
+        partitions.map(|settings| GroupId { number: settings.group.number, life: settings.group.life }).collect()
+    }
+
     fn replica_at(&mut self, slot: u32) -> Option<&mut Replica> {
         if slot == METADATA_SLOT {
             return self.metadata.as_mut().map(MetadataGroup::replica_mut);
@@ -226,5 +232,12 @@ impl Shard {
         if silent && let Some(replica) = self.replica_at(slot) {
             replica.suspect(now.monotonic_ns);
         }
+    }
+}
+
+impl Shard {
+    /// Everything about a group, for a person who looks for a mistake.
+    pub fn debug(&self, group: GroupId) -> String {
+        format!("{:?}", self.partition(group))
     }
 }

@@ -63,6 +63,11 @@ impl CatchUp {
         self.adoption.as_ref().map_or(OpNumber::ZERO, |adoption| adoption.proven)
     }
 
+    /// The log goes to `head` now.
+    pub(super) fn reached(&mut self, head: OpNumber) {
+        self.wanted = self.wanted.filter(|(wanted, _)| *wanted > head);
+    }
+
     pub(super) fn is_busy(&self) -> bool {
         self.adoption.is_some() || self.wanted.is_some()
     }

@@ -193,6 +193,10 @@ impl Replica {
         if self.status == Status::Normal {
             self.effects.push_back(Effect::Left);
         }
+        if self.asked.is_some_and(|(_, log_view, _)| log_view == self.view) {
+            // The whole log of this view is held, durably; only the word of it is still on its way to the vote log.
+            self.log_view = self.view;
+        }
         self.catch_up.clear();
         self.change.cast = None;
         self.change.spoken = false;

@@ -61,6 +61,10 @@ impl Replica {
 
     /// See to it that a tick comes within `ns`.
     pub(super) fn wake_timer(&mut self, ns: u64) {
+        if self.config.replica_count == 1 {
+            // There is nobody to wait for, and nobody to hand over to.
+            return;
+        }
         let at = self.timers.now_ns + ns;
         self.timers.deadline_ns = Some(self.timers.deadline_ns.map_or(at, |deadline| deadline.min(at)));
     }
