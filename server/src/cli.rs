@@ -4,6 +4,7 @@ use crate::bench;
 use crate::config::environment::CONFIG_VARIABLE;
 use crate::config::raw::Inputs;
 use crate::config::{Config, document};
+use crate::simulate;
 use clap::{Parser, Subcommand};
 use std::io::Write;
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ Examples:
   WHIPPET_DATA_DIR=/srv/whippet whippet  one setting from the environment, the rest as usual
   whippet --print-config                 what holds, and where each value comes from
   whippet bench produce --duration 10s   how fast is the server on 127.0.0.1:8090?
+  whippet simulate --seeds 100           does replication keep its promises?
 
 Settings:
   Every setting has an environment variable: WHIPPET_ and its path in upper case, joined by underscores.
@@ -30,6 +32,15 @@ Settings:
 
 Without --dev and without a configured root user, the first start makes up a password and shows it once.
 SIGTERM and SIGINT stop the server cleanly within 5 seconds.";
+
+const SIMULATE_HELP: &str = "\
+Examples:
+  whippet simulate --seeds 200                 200 seeds of small clusters with many faults
+  whippet simulate --seed 7 --verbose          one seed: its faults, and the replicas at its end
+  whippet simulate --profile wide --seeds 2    1,000 partitions on three nodes
+
+The same seed gives the same run. When a rule is broken, the exit status is 1 and the last lines name the rule, the
+seed and the command that repeats the run with the fewest faults. WHIPPET_TRACE=1 prints every frame.";
 
 /// A message-streaming server that speaks the Apache Iggy protocol: producers append batches of messages to the
 /// partitions of a topic, consumers poll them by offset, time or stored position.
@@ -53,6 +64,9 @@ struct Arguments {
 enum Command {
     /// Measures a server that speaks protocol 0.11 over TCP, this one or a compatible one
     Bench(bench::Arguments),
+    /// Runs whole clusters with simulated disks, networks and clients from a seed, and looks for broken promises
+    #[command(after_help = SIMULATE_HELP)]
+    Simulate(simulate::Arguments),
 }
 
 /// Runs the program with the arguments and environment of the process.
@@ -61,6 +75,7 @@ pub fn run() -> ExitCode {
     let arguments = Arguments::parse();
     match arguments.command {
         Some(Command::Bench(command)) => ended(bench::run(&command)),
+        Some(Command::Simulate(command)) => ended(simulate::simulate(&command)),
         None => serve(&arguments, started),
     }
 }

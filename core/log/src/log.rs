@@ -416,7 +416,15 @@ impl Log {
         let place = self.place();
         assert!(self.rewind.is_none(), "nothing is appended while records are taken back");
         assert_eq!(header.op, self.head.next());
-        assert_eq!((header.segment, header.position), (place.segment, place.position));
+        assert_eq!(
+            (header.segment, header.position),
+            (place.segment, place.position),
+            "op {} of {} belongs elsewhere; roll {}, last {:?}",
+            header.op,
+            self.config.group,
+            self.roll,
+            self.segments.back().map(|last| (last.sums, last.sealed, last.dead))
+        );
         if self.active().is_none() {
             self.start_segment(place.segment, header.base_offset);
         }

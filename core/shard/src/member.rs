@@ -9,8 +9,9 @@ use crate::tickets::{Issuer, Owner, Tickets};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use twox_hash::XxHash3_128;
+use whippet_log::snapshot::decode_snapshot;
 use whippet_log::{Issue, Log, LogEnd, Replacement, Space};
-use whippet_storage::{StorageCompletion, StorageOp};
+use whippet_storage::{FileName, GroupDirectory, RecoverySource, StorageCompletion, StorageError, StorageOp};
 use whippet_vsr::{
     self as vsr, CHUNK_MAX, Entry, EntryHeader, EntryId, GroupId, HEADER_SIZE, Message, Now, OpNumber, Replica,
     ReplicaId, SnapshotInfo, Target, VoteRecord,
@@ -236,6 +237,26 @@ impl Member {
         let checksum = XxHash3_128::oneshot(&bytes);
         let info = SnapshotInfo { first_op, parent, timestamp, length: bytes.len() as u64, checksum };
         self.offer = Some((info, bytes));
+    }
+
+    /// Reads the snapshot with which the log begins, for peers that lag too far.
+    pub(crate) fn offer_base(&mut self, source: &dyn RecoverySource, group: GroupId) -> Result<(), StorageError> {
+        let first_op = self.log.first_live_op();
+        if first_op == 1 {
+            return Ok(());
+        }
+        let directory = GroupDirectory { number: group.number, life: group.life };
+        let file = FileName::Snapshot { group: directory, first_op };
+        let files = source.files(directory)?;
+        // It may be on its way to the disk only; then it is on offer already.
+        let Some(length) = files.iter().find(|(name, _)| *name == file).map(|(_, length)| *length) else {
+            return Ok(());
+        };
+        let bytes = source.read(file, 0, usize::try_from(length).unwrap_or(usize::MAX))?;
+        if let Ok((header, state)) = decode_snapshot(&bytes, self.replica.cluster(), group) {
+            self.set_offer(OpNumber(first_op), header.parent, header.timestamp, state);
+        }
+        Ok(())
     }
 
     fn serve(&mut self, to: ReplicaId, from: OpNumber, up_to: OpNumber, io: &mut Io) {

@@ -157,7 +157,8 @@ impl MetadataGroup {
             }
         }
         let durable = DurableState {
-            view: ViewNumber(recovered.view),
+            // Alone, every start of the process is a view of its own.
+            view: ViewNumber(recovered.view.max(u32::try_from(run - 1).unwrap_or(u32::MAX - 1))),
             applied: recovered.applied,
             applied_id: recovered.applied_id,
             applied_timestamp: recovered.applied_timestamp,
@@ -168,10 +169,7 @@ impl MetadataGroup {
         };
         let replica = Replica::new(shard.replica_config(GroupId::METADATA), durable, now.monotonic_ns);
         let mut member = Member::new(replica, recovered.log, Owner::Metadata, recovered.snapshots);
-        if member.log.first_live_op() > 1 {
-            let (id, timestamp) = (recovered.applied_id, recovered.applied_timestamp);
-            member.set_offer(recovered.applied.next(), id, timestamp, replayed.0.snapshot().into());
-        }
+        member.offer_base(source, GroupId::METADATA).map_err(RecoveryError::from)?;
         Ok(MetadataGroup {
             member,
             foreseen: ahead.all_partitions().collect(),
@@ -235,15 +233,6 @@ impl MetadataGroup {
             if !self.drain(io) {
                 break;
             }
-        }
-        if self.member.log.wants_snapshot() {
-            let (op, id, timestamp) = (self.applied_op, self.applied_id, self.applied_timestamp);
-            let state = self.state.snapshot();
-            self.member.log.take_snapshot(op, id, timestamp, 0, &state);
-            self.member.snapshots.push(op.0 + 1);
-            // The log behind it goes, so a peer that lags too far begins with it.
-            self.member.set_offer(op.next(), id, timestamp, state.into());
-            self.member.log.drive(now, &mut io.issuer(Owner::Metadata));
         }
         if !self.member.log.is_rewinding() {
             let mut issuer = io.issuer(Owner::Metadata);
@@ -444,6 +433,9 @@ impl MetadataGroup {
 
     fn apply(&mut self, entry: &Entry, effects: &mut VecDeque<Effect>) {
         let header = entry.header();
+        if header.position == 0 && self.applied_op > OpNumber::ZERO {
+            self.keep_snapshot();
+        }
         let held = self.in_flight.pop_front_if(|held| held.op == header.op);
         let (envelope, waiting) = match held {
             Some(held) => (held.envelope, held.tickets),
@@ -466,6 +458,18 @@ impl MetadataGroup {
             };
             effects.push_back(Effect::Reply { ticket, reply });
         }
+    }
+
+    /// A segment begins with the next entry. The log before it is not needed any more once the state is kept, and a peer that
+    /// lags too far begins where a segment does: its records must lie where everybody else's do.
+    fn keep_snapshot(&mut self) {
+        let (op, id, timestamp) = (self.applied_op, self.applied_id, self.applied_timestamp);
+        let state = self.state.snapshot();
+        if self.member.log.wants_snapshot() && !self.member.log.is_rewinding() {
+            self.member.log.take_snapshot(op, id, timestamp, 0, &state);
+            self.member.snapshots.push(op.0 + 1);
+        }
+        self.member.set_offer(op.next(), id, timestamp, state.into());
     }
 
     pub(crate) fn handle_completion(&mut self, completion: StorageCompletion) -> Result<(), Fatal> {

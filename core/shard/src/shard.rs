@@ -295,7 +295,8 @@ impl Shard {
             }
         }
         let durable = DurableState {
-            view: ViewNumber(recovered.view),
+            // Alone, every start of the process is a view of its own.
+            view: ViewNumber(recovered.view.max(u32::try_from(self.config.run - 1).unwrap_or(u32::MAX - 1))),
             applied: recovered.applied,
             applied_id: recovered.applied_id,
             applied_timestamp: recovered.applied_timestamp,

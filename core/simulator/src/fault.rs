@@ -123,7 +123,7 @@ pub(crate) fn draw(seed: u64, profile: &Profile) -> Vec<Fault> {
         // Blackouts are rare, and a kind that this seed does not have becomes a kill, which all have.
         let rare = matches!(kinds[at], FaultKind::Blackout) && !random.chance(150);
         let kind = if profile.kinds & (1 << at) == 0 || rare { kinds[0] } else { kinds[at] };
-        faults.push(Fault { id: 0, at_ns, lasts_ns, kind, draw: random.next() });
+        faults.push(Fault { id: 0, at_ns, lasts_ns, kind, draw: random.number() });
     }
     faults.sort_by_key(|fault| fault.at_ns);
     for (id, fault) in (1..).zip(&mut faults) {

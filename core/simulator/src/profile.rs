@@ -64,7 +64,7 @@ impl Profile {
             clients: if wide { 20 } else { random.between(1, 6) as u32 },
             duration_ms: if wide { 15_000 } else { random.between(3_000, 20_000) },
             faults: if wide { random.between(1, 6) as u32 } else { random.between(0, 60) as u32 },
-            kinds: random.next() as u32 | random.next() as u32,
+            kinds: random.number() as u32 | random.number() as u32,
             loss: random.pick(&[0, 0, 5, 30, 150]),
             duplicates: random.pick(&[0, 10, 100]),
             replays: random.pick(&[0, 0, 5]),

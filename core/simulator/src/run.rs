@@ -45,6 +45,8 @@ pub struct Counters {
     pub repeated: u64,
     /// Ops that were executed by more than one replica and compared.
     pub compared: u64,
+    /// Times that every partition was emptied.
+    pub purges: u64,
     /// Messages that every replica was found to hold.
     pub messages: u64,
     /// Frames delivered.
@@ -71,6 +73,7 @@ impl Counters {
             answered,
             repeated,
             compared,
+            purges,
             messages,
             frames,
             lost,
@@ -90,6 +93,7 @@ impl Counters {
             (&mut self.answered, answered),
             (&mut self.repeated, repeated),
             (&mut self.compared, compared),
+            (&mut self.purges, purges),
             (&mut self.messages, messages),
             (&mut self.frames, frames),
             (&mut self.lost, lost),
@@ -197,9 +201,6 @@ fn history(world: &mut World, profile: &Profile) -> Result<(), Violation> {
             let held = read(world, node, group)?;
             for (at, (offset, _)) in held.iter().enumerate() {
                 if *offset != at as u64 {
-                    if std::env::var_os("WHIPPET_DEBUG").is_some() {
-                        world.dump(node, group);
-                    }
                     let around: Vec<u64> =
                         held[at.saturating_sub(3)..held.len().min(at + 3)].iter().map(|(offset, _)| *offset).collect();
                     let text = format!("node {node}, {group}: offset {offset} is number {at}: {around:?}");
@@ -240,8 +241,22 @@ fn check_group(world: &mut World, group: GroupId, held: &[(u64, Vec<u8>)]) -> Re
             return violation("H4 order", format!("{group}: client {}: {} after {before}", sent.client, sent.number));
         }
     }
+    let purge = world.purges.get(&group).copied();
     for sent in sent.values() {
+        if let (Some((acknowledged, _)), Some((asked, _))) = (sent.acknowledged, purge.and_then(|purge| purge.done))
+            && acknowledged < asked
+            && seen.contains_key(sent.payload.as_slice())
+        {
+            return violation(
+                "H11 purge",
+                format!("{group}: client {} number {} was there before it was emptied", sent.client, sent.number),
+            );
+        }
+        // What was under way when the partition was emptied may be gone.
+        let survives =
+            purge.is_none_or(|purge| !purge.open && purge.done.is_some_and(|(_, done)| sent.invoked_ns > done));
         if let Some((_, offset)) = sent.acknowledged
+            && survives
             && seen.get(sent.payload.as_slice()) != Some(&offset)
         {
             return violation(

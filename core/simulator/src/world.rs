@@ -9,10 +9,10 @@ use crate::profile::{Profile, Scale};
 use crate::random::Random;
 use crate::run::Counters;
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
 use twox_hash::XxHash3_64;
-use whippet_metadata::command::{Command, Envelope, PasswordHash};
+use whippet_metadata::command::{Command, Done, Envelope, PasswordHash};
 use whippet_metadata::options::Purpose;
 use whippet_metadata::{TopicDefaults, TopicOptionsPatch};
 use whippet_protocol::{Identifier, Name};
@@ -61,6 +61,17 @@ impl Ord for Queued {
     }
 }
 
+/// What is known of the emptying of a partition.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Purge {
+    /// When the last one was asked for.
+    pub(crate) asked_ns: u64,
+    /// When the last one that was answered was asked for, and when it was answered.
+    pub(crate) done: Option<(u64, u64)>,
+    /// Asked for and not answered.
+    pub(crate) open: bool,
+}
+
 /// A cluster from a seed.
 pub struct World {
     profile: Profile,
@@ -74,7 +85,9 @@ pub struct World {
     pub(crate) clients: Vec<Client>,
     pub(crate) history: Vec<Sent>,
     pub(crate) groups: Vec<GroupId>,
-    /// Emptied: which topics, from when to when.
+    /// Partitions that were emptied: when it was asked for, and when it was said to be done.
+    pub(crate) purges: BTreeMap<GroupId, Purge>,
+    purging: Option<(u64, Vec<GroupId>)>,
     pub(crate) checker: Checker,
     pub(crate) counters: Counters,
     read: Option<Reply>,
@@ -100,6 +113,8 @@ impl World {
             clients: (0..profile.clients).map(|id| Client::new(id, seed, profile.nodes)).collect(),
             history: Vec::new(),
             groups: Vec::new(),
+            purges: BTreeMap::new(),
+            purging: None,
             checker: Checker::default(),
             counters: Counters::default(),
             read: None,
@@ -266,6 +281,7 @@ impl World {
     /// Lets a node do what it can, and carries out what it wants.
     fn settle(&mut self, node: u8) -> Result<(), Violation> {
         let at = usize::from(node);
+        let mut worked = false;
         loop {
             let now = self.nodes[at].now(self.now_ns);
             let Some(shard) = &mut self.nodes[at].shard else { return Ok(()) };
@@ -274,7 +290,7 @@ impl World {
             loop {
                 let Some(shard) = &mut self.nodes[at].shard else { return Ok(()) };
                 let Some(effect) = shard.poll_effect() else { break };
-                any = true;
+                (any, worked) = (true, true);
                 self.carry_out(node, effect)?;
             }
             self.nodes[at].disk.flush();
@@ -293,7 +309,7 @@ impl World {
             }
         }
         // Many groups are looked at now and then, few at every step.
-        if self.profile.scale == Scale::Deep || self.steps.is_multiple_of(512) {
+        if worked && (self.profile.scale == Scale::Deep || self.steps.is_multiple_of(512)) {
             self.checker.check(&self.nodes[at])?;
         }
         Ok(())
@@ -324,9 +340,10 @@ impl World {
                 let Some((client, number)) = asked else { return Ok(()) };
                 if client == READER {
                     self.read = Some(reply);
-                } else if client != ADMIN
-                    && let Some(wrong) =
-                        self.clients[client as usize].answer(number, reply, &mut self.history, self.now_ns)
+                } else if client == ADMIN {
+                    self.answer_admin(number, reply);
+                } else if let Some(wrong) =
+                    self.clients[client as usize].answer(number, reply, &mut self.history, self.now_ns)
                 {
                     return violation("H3 answers", wrong);
                 }
@@ -397,6 +414,9 @@ impl World {
     /// Sets the cluster up: asks whoever will take it for what is not there yet.
     fn admin(&mut self) -> Option<u8> {
         let node = self.disk_random.below(u64::from(self.profile.nodes)) as u8;
+        if self.groups.len() == self.profile.partitions as usize {
+            return self.churn(node);
+        }
         let most = self.nodes.iter().filter_map(|node| {
             let groups = node.shard.as_ref()?.committed_partitions();
             Some(groups)
@@ -404,7 +424,7 @@ impl World {
         let groups = most.max_by_key(Vec::len).unwrap_or_default();
         if groups.len() == self.profile.partitions as usize {
             self.groups = groups;
-            return None;
+            return self.churn(node);
         }
         self.push(30 * MS, Happening::Admin);
         let persisted = self.profile.persisted;
@@ -434,6 +454,61 @@ impl World {
         };
         let envelope = Envelope { client: 0, session: 0, request: 0, checksum: 0, user: 0, command };
         self.ask(node, ADMIN, 0, Request::Metadata(Arc::new(envelope)))
+    }
+
+    /// Goes on changing metadata, and empties topics now and then.
+    fn churn(&mut self, node: u8) -> Option<u8> {
+        if self.network.calm && self.purging.is_none() {
+            return None;
+        }
+        let pause = self.disk_random.between(10, 60) * MS;
+        self.push(pause, Happening::Admin);
+        if let Some((intent, left)) = &self.purging
+            && let Some(group) = left.last().copied()
+        {
+            let intent = *intent;
+            return self.ask(node, ADMIN, 2, Request::Purge { group, intent });
+        }
+        let name = |text: &str| Name::new(text).expect("a valid name");
+        let deep = self.profile.scale == Scale::Deep;
+        let command = if deep && self.disk_random.chance(8) {
+            for group in self.groups.clone() {
+                let purge = self.purges.entry(group).or_default();
+                purge.open = true;
+                purge.asked_ns = self.now_ns;
+            }
+            Command::PurgeStream { stream: Identifier::Name(name("s")) }
+        } else {
+            let other = name(&format!("x{}", self.disk_random.below(6)));
+            match self.disk_random.below(2) {
+                0 => Command::CreateStream { name: other },
+                _ => Command::DeleteStream { stream: Identifier::Name(other) },
+            }
+        };
+        let number = if matches!(command, Command::PurgeStream { .. }) { 1 } else { 0 };
+        let envelope = Envelope { client: 0, session: 0, request: 0, checksum: 0, user: 0, command };
+        self.ask(node, ADMIN, number, Request::Metadata(Arc::new(envelope)))
+    }
+
+    /// An answer to what set the cluster up or changes it.
+    fn answer_admin(&mut self, number: u64, reply: Reply) {
+        match (number, reply) {
+            (1, Reply::Metadata { outcome: Ok(Done::Purged { intent, .. }), .. }) => {
+                self.purging = Some((intent, self.groups.clone()));
+            }
+            (2, Reply::Done) => {
+                let Some((_, left)) = &mut self.purging else { return };
+                if let Some(group) = left.pop() {
+                    let purge = self.purges.entry(group).or_default();
+                    (purge.done, purge.open) = (Some((purge.asked_ns, self.now_ns)), false);
+                }
+                if left.is_empty() {
+                    self.purging = None;
+                    self.counters.purges += 1;
+                }
+            }
+            _ => {}
+        }
     }
 
     fn fault(&mut self, at: usize) {
@@ -565,34 +640,6 @@ impl World {
         Ok(self.read.take())
     }
 
-    /// Prints the records of a group on a node's disk.
-    #[allow(clippy::print_stderr, reason = "for a person who looks for a mistake")]
-    pub(crate) fn dump(&self, node: u8, group: GroupId) {
-        use whippet_storage::{FileName, GroupDirectory, RecoverySource};
-        let directory = GroupDirectory { number: group.number, life: group.life };
-        let disk = &self.nodes[usize::from(node)].disk;
-        for (file, length) in disk.files(directory).unwrap_or_default() {
-            eprintln!("{file} {length}");
-            if matches!(file, FileName::Segment { .. }) {
-                let bytes = disk.read(file, 0, length as usize).unwrap_or_default();
-                let mut at = 0;
-                while let Ok(header) = whippet_vsr::EntryHeader::decode(bytes.get(at..).unwrap_or_default()) {
-                    eprintln!(
-                        "  {at} op {} kind {} view {} offset {} count {} request {} client {}",
-                        header.op,
-                        header.kind,
-                        header.view.0,
-                        header.base_offset,
-                        header.count,
-                        header.request,
-                        header.client
-                    );
-                    at += header.length as usize;
-                }
-            }
-        }
-    }
-
     /// One line a replica.
     pub fn status(&self) -> String {
         let mut lines = Vec::new();
@@ -603,9 +650,6 @@ impl World {
             };
             for group in shard.groups().take(8) {
                 lines.extend(shard.replica(group).map(|replica| replica.describe()));
-                if std::env::var_os("WHIPPET_DEBUG").is_some() {
-                    lines.push(shard.debug(group));
-                }
             }
         }
         lines.join("\n")

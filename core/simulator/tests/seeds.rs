@@ -29,11 +29,24 @@ fn deep_seeds_break_no_rule() {
 }
 
 #[test]
-fn one_seed() {
-    let Some(seed) = std::env::var("WHIPPET_SEED").ok().and_then(|text| text.parse().ok()) else { return };
-    let outcome = run(seed, &Profile::draw(seed, Scale::Deep), &BTreeSet::new());
-    for fault in &outcome.faults {
-        println!("{fault}");
+fn wide_seeds_break_no_rule() {
+    let total = run_seeds(number("WHIPPET_FIRST_SEED", 1), number("WHIPPET_WIDE_SEEDS", 2), Scale::Wide(1000));
+    println!("{total:?}");
+}
+
+#[test]
+fn the_same_seed_is_the_same_run() {
+    for seed in 500..500 + number("WHIPPET_TWICE_SEEDS", 20) {
+        let profile = Profile::draw(seed, Scale::Deep);
+        let [one, other] = [(); 2].map(|()| run(seed, &profile, &BTreeSet::new()));
+        assert_eq!(one.trace_hash, other.trace_hash, "seed {seed}");
+        assert_eq!(
+            (one.counters, one.time_ns, one.status),
+            (other.counters, other.time_ns, other.status),
+            "seed {seed}"
+        );
     }
-    println!("{:?}\n{}\n{:?}", outcome.violation, outcome.status, outcome.counters);
+    let hashes: BTreeSet<u64> =
+        (500..505).map(|seed| run(seed, &Profile::draw(seed, Scale::Deep), &BTreeSet::new()).trace_hash).collect();
+    assert_eq!(hashes.len(), 5, "other seeds are other runs");
 }

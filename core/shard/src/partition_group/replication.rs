@@ -7,7 +7,7 @@ use bytes::Bytes;
 use whippet_log::RecoveryError;
 use whippet_partition::{Control, PartitionState};
 use whippet_protocol::ErrorCode;
-use whippet_storage::{FileName, GroupDirectory, RecoverySource, StorageCompletion};
+use whippet_storage::{RecoverySource, StorageCompletion};
 use whippet_vsr::{self as vsr, Ignored, Message, Now, OpNumber, SnapshotInfo};
 
 impl PartitionGroup {
@@ -20,19 +20,7 @@ impl PartitionGroup {
 
     /// Reads the snapshot with which the log begins, for peers that lag too far.
     pub(crate) fn offer_base(&mut self, source: &dyn RecoverySource) -> Result<(), RecoveryError> {
-        let first_op = self.member.log.first_live_op();
-        if first_op == 1 || !self.member.snapshots.contains(&first_op) {
-            return Ok(());
-        }
-        let group = GroupDirectory { number: self.group.number, life: self.group.life };
-        let file = FileName::Snapshot { group, first_op };
-        let length = source.files(group)?.into_iter().find(|(name, _)| *name == file).map_or(0, |(_, length)| length);
-        let bytes = source.read(file, 0, usize::try_from(length).unwrap_or(usize::MAX))?;
-        if let Ok((header, state)) =
-            whippet_log::snapshot::decode_snapshot(&bytes, self.member.replica.cluster(), self.group)
-        {
-            self.member.set_offer(OpNumber(first_op), header.parent, header.timestamp, state);
-        }
+        self.member.offer_base(source, self.group)?;
         Ok(())
     }
 

@@ -234,10 +234,3 @@ impl Shard {
         }
     }
 }
-
-impl Shard {
-    /// Everything about a group, for a person who looks for a mistake.
-    pub fn debug(&self, group: GroupId) -> String {
-        format!("{:?}", self.partition(group))
-    }
-}
