@@ -245,6 +245,7 @@ fn check_group(world: &mut World, group: GroupId, held: &[(u64, Vec<u8>)]) -> Re
     for sent in sent.values() {
         if let (Some((acknowledged, _)), Some((asked, _))) = (sent.acknowledged, purge.and_then(|purge| purge.done))
             && acknowledged < asked
+            && purge.is_some_and(|purge| !purge.open)
             && seen.contains_key(sent.payload.as_slice())
         {
             return violation(

@@ -17,8 +17,8 @@ use whippet_metadata::options::Purpose;
 use whippet_metadata::{TopicDefaults, TopicOptionsPatch};
 use whippet_protocol::{Identifier, Name};
 use whippet_shard::{Effect, Event, Frame, Reply, Request, Severity};
-use whippet_storage::{Crash, StorageHost};
-use whippet_vsr::{GroupId, MessageBody, Status};
+use whippet_storage::{Crash, FileName, StorageHost, StorageOp};
+use whippet_vsr::{GroupId, MessageBody, Mutant, Status};
 
 const MS: u64 = 1_000_000;
 /// Who asks in the name of the one who sets the cluster up.
@@ -88,6 +88,8 @@ pub struct World {
     /// Partitions that were emptied: when it was asked for, and when it was said to be done.
     pub(crate) purges: BTreeMap<GroupId, Purge>,
     purging: Option<(u64, Vec<GroupId>)>,
+    /// Times that topics were asked to be emptied and it is not known whether they were.
+    purges_open: u32,
     pub(crate) checker: Checker,
     pub(crate) counters: Counters,
     read: Option<Reply>,
@@ -115,6 +117,7 @@ impl World {
             groups: Vec::new(),
             purges: BTreeMap::new(),
             purging: None,
+            purges_open: 0,
             checker: Checker::default(),
             counters: Counters::default(),
             read: None,
@@ -317,8 +320,14 @@ impl World {
 
     fn carry_out(&mut self, node: u8, effect: Effect) -> Result<(), Violation> {
         match effect {
-            Effect::Storage(effect) => {
+            Effect::Storage(mut effect) => {
                 self.counters.storage += 1;
+                if self.profile.mutant.is(Mutant::SkipFlush)
+                    && let StorageOp::Sync { file: file @ FileName::Segment { .. } } = effect.op
+                {
+                    // It completes, and nothing is on the disk for that.
+                    effect.op = StorageOp::Read { file, position: 0, length: 0 };
+                }
                 self.note([5, effect.ticket.0, u64::from(node), 0]);
                 self.nodes[usize::from(node)].disk.submit(effect);
                 self.wake_disk(node);
@@ -474,9 +483,13 @@ impl World {
         let command = if deep && self.disk_random.chance(8) {
             for group in self.groups.clone() {
                 let purge = self.purges.entry(group).or_default();
+                // It is not known which of several attempts was the one.
+                if !purge.open {
+                    purge.asked_ns = self.now_ns;
+                }
                 purge.open = true;
-                purge.asked_ns = self.now_ns;
             }
+            self.purges_open += 1;
             Command::PurgeStream { stream: Identifier::Name(name("s")) }
         } else {
             let other = name(&format!("x{}", self.disk_random.below(6)));
@@ -494,13 +507,17 @@ impl World {
     fn answer_admin(&mut self, number: u64, reply: Reply) {
         match (number, reply) {
             (1, Reply::Metadata { outcome: Ok(Done::Purged { intent, .. }), .. }) => {
+                self.purges_open -= 1;
                 self.purging = Some((intent, self.groups.clone()));
+            }
+            (1, Reply::Refused(refusal)) if refusal.code == whippet_protocol::ErrorCode::TransientNotAccepted => {
+                self.purges_open -= 1;
             }
             (2, Reply::Done) => {
                 let Some((_, left)) = &mut self.purging else { return };
                 if let Some(group) = left.pop() {
                     let purge = self.purges.entry(group).or_default();
-                    (purge.done, purge.open) = (Some((purge.asked_ns, self.now_ns)), false);
+                    (purge.done, purge.open) = (Some((purge.asked_ns, self.now_ns)), self.purges_open > 0);
                 }
                 if left.is_empty() {
                     self.purging = None;

@@ -27,12 +27,11 @@ pub enum Mutant {
     ForgetPromises,
     ApplyUncommitted,
     SkipFlush,
-    ForgetDedup,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 19] = [
+    pub const ALL: [Mutant; 18] = [
         Mutant::AckByNumber,
         Mutant::AckBeforeDurable,
         Mutant::AckInOlderView,
@@ -51,7 +50,6 @@ impl Mutant {
         Mutant::ForgetPromises,
         Mutant::ApplyUncommitted,
         Mutant::SkipFlush,
-        Mutant::ForgetDedup,
     ];
 
     /// Whether this mistake is to be made. Always false without the feature `mutants`.
@@ -84,7 +82,6 @@ impl Mutant {
             Mutant::ForgetPromises => "a restart forgets the promised view",
             Mutant::ApplyUncommitted => "entries are executed when they arrive, not when they are committed",
             Mutant::SkipFlush => "a sync of the log is reported done without having been made",
-            Mutant::ForgetDedup => "a snapshot leaves out which requests were carried out",
         }
     }
 }

@@ -271,3 +271,94 @@ fn the_pipeline_is_bounded() {
     solo.handle_durable(OpNumber(1));
     solo.propose(draft(&solo, b"")).expect("room again");
 }
+
+/// With [`Mutant::OneSuspicionIsEnough`] this fails.
+#[test]
+fn one_suspicion_moves_nobody_and_a_quorum_moves_everybody() {
+    let mut a = replica(0, 3);
+    let envelope = |from| Envelope {
+        cluster: ClusterId(1),
+        group: GROUP,
+        view: ViewNumber(0),
+        from: ReplicaId(from),
+        config_epoch: 0,
+    };
+    let suspect = |from| Message { envelope: envelope(from), body: MessageBody::Suspect { target: ViewNumber(1) } };
+    a.handle_message(suspect(2), 1).expect("noted");
+    assert_eq!((a.view(), a.status()), (ViewNumber(0), Status::Normal), "one of three");
+    assert_eq!(effects(&mut a), []);
+    a.handle_message(suspect(1), 2).expect("noted");
+    assert_eq!((a.view(), a.status()), (ViewNumber(1), Status::ViewChange));
+    let first = effects(&mut a);
+    assert!(first.iter().any(|effect| matches!(effect, Effect::Persist(record) if record.view == ViewNumber(1))));
+    assert!(messages(&first).is_empty(), "no vote before the promise is durable");
+}
+
+/// REC-1 and STALE-2: an answer to an earlier start of this process proves nothing. With [`Mutant::AnyAnswerRecovers`] this
+/// fails.
+#[test]
+fn an_answer_to_an_earlier_incarnation_does_not_end_recovery() {
+    let state = DurableState { vote: Some(promised(1, 1)), memory_lost: true, ..DurableState::empty() };
+    let mut again = Replica::new(ReplicaConfig { incarnation: 3, ..config(2, 3) }, state, 0);
+    effects(&mut again);
+    for earlier in [1, 2] {
+        let start = StartView {
+            head: OpNumber(0),
+            head_id: EntryId::NONE,
+            commit: OpNumber(0),
+            suffix: Suffix { floor: OpNumber(0), ids: Vec::new() },
+            answers: Some(earlier),
+        };
+        let envelope =
+            Envelope { cluster: ClusterId(1), group: GROUP, view: ViewNumber(1), from: ReplicaId(1), config_epoch: 0 };
+        assert_eq!(
+            again.handle_message(Message { envelope, body: MessageBody::StartView(start) }, 1),
+            Err(Ignored::Status)
+        );
+    }
+    assert_eq!(again.status(), Status::Recovering);
+}
+
+/// An acknowledgement of a view that is over does not count in the next one. With [`Mutant::AckInOlderView`] this fails.
+#[test]
+fn an_acknowledgement_of_an_older_view_is_not_counted() {
+    // Replica 1 leads view 1 with an entry of its own that nobody else holds.
+    let state = DurableState { vote: Some(promised(0, 0)), ..DurableState::empty() };
+    let mut leader = Replica::new(config(1, 3), state, 0);
+    effects(&mut leader);
+    leader.suspect(1);
+    let envelope = |view| Envelope {
+        cluster: ClusterId(1),
+        group: GROUP,
+        view: ViewNumber(view),
+        from: ReplicaId(2),
+        config_epoch: 0,
+    };
+    let suspect = MessageBody::Suspect { target: ViewNumber(1) };
+    leader.handle_message(Message { envelope: envelope(0), body: suspect }, 2).expect("a quorum");
+    let vote = Vote {
+        log_view: ViewNumber(0),
+        head: OpNumber(0),
+        head_id: EntryId::NONE,
+        unknown_to: OpNumber(0),
+        commit: OpNumber(0),
+        suffix: Suffix { floor: OpNumber(0), ids: Vec::new() },
+    };
+    leader.handle_message(Message { envelope: envelope(1), body: MessageBody::Vote(vote) }, 3).expect("counted");
+    for _ in 0..2 {
+        for effect in effects(&mut leader) {
+            if let Effect::Persist(record) = effect {
+                leader.handle_persisted(&record);
+            }
+        }
+    }
+    assert!(leader.is_primary());
+    let op = leader.propose(draft(&leader, b"x")).expect("it leads");
+    effects(&mut leader);
+    leader.handle_durable(op);
+    let ack = MessageBody::PrepareOk { op, id: leader.head_id(), applied: OpNumber(0) };
+    let late = leader.handle_message(Message { envelope: envelope(0), body: ack.clone() }, 4);
+    assert_eq!((late, leader.applied()), (Err(Ignored::OlderView), OpNumber(0)));
+    leader.handle_message(Message { envelope: envelope(1), body: ack }, 5).expect("of this view");
+    assert_eq!(leader.applied(), op);
+}

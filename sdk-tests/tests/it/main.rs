@@ -40,4 +40,5 @@ mod disk;
 mod kill;
 mod raw;
 mod sdk;
+mod simulate;
 mod support;
