@@ -20,7 +20,7 @@
 //! ```
 
 use bytes::{BufMut, Bytes, BytesMut};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use twox_hash::XxHash3_128;
 use whippet_log::Issue;
 use whippet_storage::{
@@ -245,6 +245,8 @@ pub struct VoteLog {
     end: u64,
     waiting: Vec<VoteRecord>,
     batch: Vec<VoteRecord>,
+    /// Groups whose life ended while a promise of theirs was on its way to the disk.
+    gone: BTreeSet<GroupId>,
     durable: Vec<VoteRecord>,
     step: Step,
     no_room: bool,
@@ -263,6 +265,7 @@ impl VoteLog {
             end: 0,
             waiting: Vec::new(),
             batch: Vec::new(),
+            gone: BTreeSet::new(),
             durable: Vec::new(),
             step: Step::Idle,
             no_room: false,
@@ -278,6 +281,9 @@ impl VoteLog {
     pub fn forget(&mut self, group: GroupId) {
         self.newest.remove(&group);
         self.waiting.retain(|record| record.group != group);
+        if self.batch.iter().any(|record| record.group == group) {
+            self.gone.insert(group);
+        }
     }
 
     /// Starts whatever can be started.
@@ -327,7 +333,8 @@ impl VoteLog {
         let StorageCompletion { ticket, result } = completion;
         let mut room = true;
         if let Err(error) = result {
-            if error.kind != StorageErrorKind::NoSpace {
+            // A sync that fails for want of room has failed like any other: what it covered is not known to be there.
+            if error.kind != StorageErrorKind::NoSpace || matches!(self.step, Step::Syncing(_)) {
                 return Err(error);
             }
             room = false;
@@ -365,9 +372,12 @@ impl VoteLog {
                 for record in std::mem::take(&mut self.batch) {
                     self.sequence += 1;
                     self.end += RECORD as u64;
-                    self.newest.insert(record.group, (self.sequence, record));
+                    if !self.gone.contains(&record.group) {
+                        self.newest.insert(record.group, (self.sequence, record));
+                    }
                     self.durable.push(record);
                 }
+                self.gone.clear();
             }
             Step::Idle => unreachable!("an operation of the vote log ended that was not under way"),
         }
@@ -463,6 +473,21 @@ mod tests {
         assert!(!votes.in_doubt());
         assert_eq!(votes.get(GroupId { number: 7, life: 1 }), Some(vote(7, 4)));
         assert_eq!(Votes::read(&host.0, Owner { disk: 78, ..OWNER }).expect("readable").get(vote(7, 4).group), None);
+    }
+
+    #[test]
+    fn a_group_whose_life_ended_leaves_nothing_behind() {
+        let mut host = Host(MemoryHost::new(CompletionOrder::Submission), 0);
+        let mut log = VoteLog::new(OWNER, 0, &Votes::default(), |_| true, COMPACT_AT);
+        log.push(vote(1, 2));
+        log.push(vote(2, 2));
+        while !matches!(log.step, Step::Writing(_)) {
+            assert!(step(&mut log, &mut host));
+            log.drive(&mut host);
+        }
+        log.forget(vote(1, 2).group);
+        while step(&mut log, &mut host) {}
+        assert_eq!((log.get(vote(1, 2).group), log.get(vote(2, 2).group)), (None, Some(vote(2, 2))));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use whippet_metadata::{TopicDefaults, TopicOptionsPatch};
 use whippet_protocol::{Identifier, Name};
 use whippet_shard::{Effect, Event, Frame, Reply, Request, Severity};
 use whippet_storage::{Crash, FileName, StorageHost, StorageOp};
-use whippet_vsr::{GroupId, MessageBody, Mutant, Status};
+use whippet_vsr::{GroupId, Message, MessageBody, Mutant, Status};
 
 const MS: u64 = 1_000_000;
 /// Who asks in the name of the one who sets the cluster up.
@@ -334,6 +334,7 @@ impl World {
             }
             Effect::Peer { to, frame } => {
                 self.count_frame(&frame);
+                let frame = self.through_bytes(frame)?;
                 let delays = self.network.send(node, to.0, self.now_ns);
                 self.note([6, u64::from(node), u64::from(to.0), delays.len() as u64]);
                 if self.trace && !matches!(frame, Frame::Beat(_)) {
@@ -375,6 +376,21 @@ impl World {
             Effect::Fatal(reason) => return violation("fatal", format!("node {node}: {reason}")),
         }
         Ok(())
+    }
+
+    /// What a peer gets is what the bytes say.
+    fn through_bytes(&self, frame: Frame) -> Result<Frame, Violation> {
+        let Frame::Groups(messages) = frame else { return Ok(frame) };
+        let mut read = Vec::with_capacity(messages.len());
+        for message in messages {
+            let mut bytes = bytes::BytesMut::new();
+            message.encode(&mut bytes);
+            match Message::decode(bytes.freeze()) {
+                Ok(decoded) if decoded == message => read.push(decoded),
+                other => return violation("codec", format!("{message:?} was read as {other:?}")),
+            }
+        }
+        Ok(Frame::Groups(read))
     }
 
     fn count_frame(&mut self, frame: &Frame) {

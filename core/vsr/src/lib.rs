@@ -29,6 +29,7 @@
 //! | an acknowledgement up to op k in view v | log view v; every entry up to k: written to the operating system (`replicated`) or fsynced (`persisted`) |
 //! | an answer to a client | nothing more: it follows from the acknowledgements |
 
+mod codec;
 mod entry;
 mod id;
 mod interface;
@@ -37,6 +38,7 @@ mod message;
 mod mutant;
 mod replica;
 
+pub use codec::{InvalidMessage, MESSAGE_VERSION};
 pub use entry::{
     Draft, ENTRY_SIZE_MAX, Entry, EntryHeader, FORMAT_VERSION, HEADER_SIZE, InvalidHeader, MAGIC, Placement,
 };
