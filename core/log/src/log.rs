@@ -482,6 +482,7 @@ impl Log {
     pub fn purge_up_to(&mut self, op: OpNumber) {
         for segment in self.segments.iter_mut().filter(|segment| segment.sums.last_op <= op.0) {
             segment.dead = true;
+            segment.dead_by = op.0;
             segment.sealed = true;
         }
         self.unindexed.retain(|first_op| *first_op > op.0);

@@ -12,8 +12,10 @@ pub(crate) struct Segment {
     pub(crate) allocated: u64,
     /// Nothing is appended any more.
     pub(crate) sealed: bool,
-    /// Emptied by a purge: not served, and removed once the snapshot behind it is durable.
+    /// Emptied by a purge: not served, and removed once a snapshot that knows of the purge is durable.
     pub(crate) dead: bool,
+    /// The op that emptied it; an older snapshot covers its records and does not know that they are gone.
+    pub(crate) dead_by: u64,
 }
 
 impl Segment {
@@ -25,7 +27,7 @@ impl Segment {
             next_offset,
             ..SegmentSums::default()
         };
-        Segment { sums, index: SparseIndex::default(), allocated, sealed: false, dead: false }
+        Segment { sums, index: SparseIndex::default(), allocated, sealed: false, dead: false, dead_by: 0 }
     }
 
     pub(crate) fn is_empty(&self) -> bool {

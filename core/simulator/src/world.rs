@@ -492,7 +492,9 @@ impl World {
             && let Some(group) = left.last().copied()
         {
             let intent = *intent;
-            return self.ask(node, ADMIN, 2, Request::Purge { group, intent });
+            // An answer counts for the group that it was asked about: one question may get several.
+            let number = self.purge_number(left.len());
+            return self.ask(node, ADMIN, number, Request::Purge { group, intent });
         }
         let name = |text: &str| Name::new(text).expect("a valid name");
         let deep = self.profile.scale == Scale::Deep;
@@ -519,6 +521,11 @@ impl World {
         self.ask(node, ADMIN, number, Request::Metadata(Arc::new(envelope)))
     }
 
+    /// Under which it is asked whether the last of so many partitions has been emptied, in this round.
+    fn purge_number(&self, left: usize) -> u64 {
+        ((self.counters.purges + 1) << 32) + left as u64
+    }
+
     /// An answer to what set the cluster up or changes it.
     fn answer_admin(&mut self, number: u64, reply: Reply) {
         match (number, reply) {
@@ -529,7 +536,11 @@ impl World {
             (1, Reply::Refused(refusal)) if refusal.code == whippet_protocol::ErrorCode::TransientNotAccepted => {
                 self.purges_open -= 1;
             }
-            (2, Reply::Done) => {
+            (number, Reply::Done) => {
+                let left = self.purging.as_ref().map(|(_, left)| left.len());
+                if left.is_none_or(|left| self.purge_number(left) != number) {
+                    return;
+                }
                 let Some((_, left)) = &mut self.purging else { return };
                 if let Some(group) = left.pop() {
                     let purge = self.purges.entry(group).or_default();

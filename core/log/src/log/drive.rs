@@ -135,7 +135,7 @@ impl Log {
             issue.issue(StorageOp::Remove { file: FileName::Snapshot { group: directory, first_op: *first_op } });
             false
         });
-        while let Some(first) = self.segments.front().filter(|first| first.dead && first.sums.last_op < snapshot_op) {
+        while let Some(first) = self.segments.front().filter(|first| first.dead && first.dead_by < snapshot_op) {
             let first_op = first.sums.first_op;
             for file in
                 [FileName::Segment { group: directory, first_op }, FileName::Index { group: directory, first_op }]
@@ -154,6 +154,7 @@ impl Log {
         assert!(op.0 < self.snapshot_op, "only what a snapshot covers may go");
         for segment in self.segments.iter_mut().filter(|segment| segment.sealed && segment.sums.last_op <= op.0) {
             segment.dead = true;
+            segment.dead_by = op.0;
         }
         self.remove_superseded(&mut Vec::new(), issue);
     }

@@ -387,6 +387,22 @@ fn purged_segments_go_only_after_the_snapshot_is_durable() {
     assert_eq!(bodies.next_offset, 1);
 }
 
+#[test]
+fn purged_segments_stay_while_only_a_snapshot_of_before_the_purge_covers_them() {
+    let mut log = in_a_snapshot_log();
+    let purge = log.append(b"the purge");
+    log.finish();
+    log.log.purge_up_to(OpNumber(purge));
+    log.log.remove_superseded(&mut vec![25], &mut log.disk);
+    assert!(log.disk.queue.is_empty(), "the durable snapshot does not know of the purge");
+    let state: Vec<u8> = [purge, 0].iter().flat_map(|number| number.to_le_bytes()).collect();
+    log.log.take_snapshot(OpNumber(purge), log.head_id, log.timestamp, 1, &state);
+    log.finish();
+    log.log.remove_superseded(&mut vec![25, purge + 1], &mut log.disk);
+    log.finish();
+    assert_eq!(log.disk.files.keys().filter(|file| matches!(file, FileName::Segment { .. })).count(), 0);
+}
+
 /// A log of 6 records whose frontier names all of them, and the position where the last two start.
 fn acknowledged() -> (Disk, usize, usize) {
     let mut log = Fixture::new(Durability::Replicated);
@@ -401,6 +417,10 @@ fn acknowledged() -> (Disk, usize, usize) {
 
 /// 24 records in three segments (9, 9 and 6), all of them in a snapshot: the state needs no record any more, readers do.
 fn in_a_snapshot() -> Disk {
+    in_a_snapshot_log().disk
+}
+
+fn in_a_snapshot_log() -> Fixture {
     let mut log = Fixture::new(Durability::Replicated);
     for n in 0..24u32 {
         log.append(&[n as u8 + 1; 300]);
@@ -411,7 +431,7 @@ fn in_a_snapshot() -> Disk {
     log.log.take_snapshot(OpNumber(24), log.head_id, log.timestamp, 0, &state);
     log.finish();
     assert_eq!((log.log.snapshot_op(), log.log.durable()), (25, OpNumber(24)));
-    log.disk
+    log
 }
 
 #[test]
