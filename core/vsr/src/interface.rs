@@ -53,7 +53,8 @@ pub struct DurableState {
     /// What was acknowledged may have been lost without a trace: the machine stopped, and the group does not fsync before it
     /// acknowledges.
     pub memory_lost: bool,
-    /// The vote log can't be trusted: what was promised is not known.
+    /// What was promised or acknowledged is not known, and no answer of a peer can tell: the vote log can't be trusted, or
+    /// records of the log are damaged or gone.
     pub votes_lost: bool,
 }
 

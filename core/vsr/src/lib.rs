@@ -14,7 +14,7 @@
 //! | promise | log | memory | it |
 //! | --- | --- | --- | --- |
 //! | none | any | any | starts in view 0: it never said anything that binds |
-//! | not known: the vote log is damaged | any | any | is mute until it is replaced |
+//! | not known, or records are damaged | any | any | is mute until it is replaced or its disk is mended |
 //! | view v, log view v | any | kept | asks; resumes as a backup of v, or takes over the log of a later view; never leads v |
 //! | view v, log view < v | any | kept | asks; abstains in v; takes over the log of v or a later view, or votes in a later one |
 //! | any | any | lost | is mute until a primary of a view ≥ v answers this start, or a view begins that it can't have spoken in |

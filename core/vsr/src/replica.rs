@@ -40,6 +40,8 @@ pub struct Replica {
     /// What the vote log holds for certain; `None` before the first record. Nothing that binds leaves for a later view.
     durable_view: Option<ViewNumber>,
     durable_log_view: Option<ViewNumber>,
+    /// What it acknowledged or promised is not known and can't be learned from an answer: it says nothing before it is replaced.
+    mute: bool,
     /// The vote log does not say that memory was lost and not made up for.
     durable_sound: bool,
     /// Newest promise that was handed out to be made durable.
@@ -113,6 +115,7 @@ impl Replica {
             log_view: ViewNumber(0),
             durable_view: None,
             durable_log_view: None,
+            mute: false,
             durable_sound: true,
             asked: None,
             head: applied,
@@ -151,7 +154,7 @@ impl Replica {
         } else if fresh {
             replica.persist(ViewNumber(0), ViewNumber(0), true);
         } else {
-            replica.wake(vote, memory_lost);
+            replica.wake(vote, memory_lost, votes_lost);
         }
         replica
     }
@@ -330,6 +333,9 @@ impl Replica {
         }
         if from.0 >= self.config.replica_count || from == self.config.replica {
             return Err(Ignored::Sender);
+        }
+        if self.mute {
+            return Err(Ignored::Status);
         }
         match message.body {
             MessageBody::Prepare { entry, commit } => {

@@ -362,3 +362,31 @@ fn an_acknowledgement_of_an_older_view_is_not_counted() {
     leader.handle_message(Message { envelope: envelope(1), body: ack }, 5).expect("of this view");
     assert_eq!(leader.applied(), op);
 }
+
+#[test]
+fn a_replica_whose_records_are_damaged_says_nothing_and_takes_nothing() {
+    for vote in [None, Some(promised(1, 1))] {
+        let state = DurableState { vote, votes_lost: true, ..DurableState::empty() };
+        let mut mute = Replica::new(config(2, 3), state, 0);
+        assert_eq!((mute.status(), effects(&mut mute), mute.deadline_ns()), (Status::Recovering, Vec::new(), None));
+        let start = StartView {
+            head: OpNumber(0),
+            head_id: EntryId::NONE,
+            commit: OpNumber(0),
+            suffix: Suffix { floor: OpNumber(0), ids: Vec::new() },
+            answers: Some(102),
+        };
+        let envelope =
+            Envelope { cluster: ClusterId(1), group: GROUP, view: ViewNumber(4), from: ReplicaId(1), config_epoch: 0 };
+        for body in [
+            MessageBody::StartView(start),
+            MessageBody::Suspect { target: ViewNumber(5) },
+            MessageBody::Fetch { from: OpNumber(1), to: OpNumber(1), to_id: EntryId::NONE },
+        ] {
+            assert_eq!(mute.handle_message(Message { envelope, body }, 1), Err(Ignored::Status));
+        }
+        mute.suspect(2);
+        mute.handle_tick(5_000_000_000);
+        assert_eq!((mute.status(), effects(&mut mute)), (Status::Recovering, Vec::new()));
+    }
+}

@@ -43,7 +43,7 @@ impl Change {
 
 impl Replica {
     /// Continues after a restart: in no view before it is told which one it is.
-    pub(super) fn wake(&mut self, vote: Option<VoteRecord>, memory_lost: bool) {
+    pub(super) fn wake(&mut self, vote: Option<VoteRecord>, memory_lost: bool, mute: bool) {
         if let Some(vote) = &vote {
             self.view = vote.view;
             self.log_view = vote.log_view;
@@ -52,7 +52,8 @@ impl Replica {
             self.asked = Some((vote.view, vote.log_view, !vote.memory_lost));
         }
         let lost = memory_lost || vote.is_none_or(|vote| vote.memory_lost);
-        self.status = if lost { Status::Recovering } else { Status::ViewChange };
+        self.mute = mute;
+        self.status = if lost || mute { Status::Recovering } else { Status::ViewChange };
         self.change.abstains = true;
         self.durable_sound = !lost;
         if lost && let Some(vote) = vote.filter(|vote| !vote.memory_lost) {
@@ -67,7 +68,9 @@ impl Replica {
         if mutant.is(Mutant::ResumePrimary) && self.log_view == self.view && self.primary() == self.config.replica {
             self.status = Status::Normal;
         }
-        self.probe();
+        if !mute {
+            self.probe();
+        }
     }
 
     /// The host finds that the primary's node does not answer, or nobody claims to lead this group.

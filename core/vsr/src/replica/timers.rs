@@ -61,8 +61,8 @@ impl Replica {
 
     /// See to it that a tick comes within `ns`.
     pub(super) fn wake_timer(&mut self, ns: u64) {
-        if self.config.replica_count == 1 {
-            // There is nobody to wait for, and nobody to hand over to.
+        if self.config.replica_count == 1 || self.mute {
+            // There is nobody to wait for and nobody to hand over to, or nothing to say.
             return;
         }
         let at = self.timers.now_ns + ns;
