@@ -61,7 +61,7 @@ pub(crate) struct ShardHost {
     pub(crate) writer: Option<MetadataWriter>,
     pub(crate) commit: Arc<AtomicU64>,
     pub(crate) pending_replies: PendingReplies,
-    /// To be called once, when everything that recovery found to do is done and durable.
+    /// To be called once, when everything that a stop of the machine took is made up for; only after such a stop.
     pub(crate) settled: Option<Box<dyn FnOnce() + Send>>,
 }
 
@@ -108,7 +108,7 @@ impl ShardHost {
             if mail.stop {
                 stopping.get_or_insert_with(Instant::now);
             }
-            if self.settled.is_some() && self.shard.is_idle() {
+            if self.settled.is_some() && self.shard.has_recovered() {
                 self.settled.take().into_iter().for_each(|settled| settled());
             }
             if let Some(since) = stopping {

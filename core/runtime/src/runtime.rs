@@ -361,13 +361,15 @@ fn sit(seat: Seat, ready: oneshot::Sender<Result<(), StartError>>) -> Ended {
         writer,
         commit: commit.clone(),
         pending_replies: PendingReplies::default(),
-        settled: Some(Box::new(move || {
-            if unsettled.fetch_sub(1, Ordering::AcqRel) == 1
-                && let Err(error) = directory.mark_settled()
-            {
-                tracing::warn!("{error}; the next start looks for lost messages again");
-            }
-        })),
+        settled: directory.lost_runs().map(|_| -> Box<dyn FnOnce() + Send> {
+            Box::new(move || {
+                if unsettled.fetch_sub(1, Ordering::AcqRel) == 1
+                    && let Err(error) = directory.mark_settled()
+                {
+                    tracing::warn!("{error}; the next start looks for lost messages again");
+                }
+            })
+        }),
     };
     let _ = ready.send(Ok(()));
     runtime.block_on(host.run())

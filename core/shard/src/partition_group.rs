@@ -110,6 +110,8 @@ pub(crate) struct PartitionGroup {
     next_poll: u64,
     hints: [Option<Hint>; HINTS],
     next_hint: usize,
+    /// A declared loss is not in the log yet.
+    loss_pending: bool,
     /// The group table could not be written: what waits is refused.
     disk_full: bool,
     /// When the shard must look at the group although nothing happened.
@@ -168,6 +170,7 @@ impl PartitionGroup {
             next_poll: 0,
             hints: [None; HINTS],
             next_hint: 0,
+            loss_pending: false,
             disk_full: false,
             deadline_ns: None,
         }
@@ -192,6 +195,7 @@ impl PartitionGroup {
         }
         if let Some(next_offset) = lost {
             let control = Control::Loss { next_offset };
+            self.loss_pending = true;
             self.push(Work::Control { identity: Identity::default(), control }, Answer::Nobody, cx);
         }
         if self.state.purge_op > 0 && self.member.log.first_op() <= self.state.purge_op {
@@ -507,6 +511,8 @@ impl PartitionGroup {
             self.member.log.purge_up_to(header.op);
             self.take_snapshot();
         }
+        // The record of the loss is the first one after recovery.
+        self.loss_pending = false;
         if header.kind != BATCH && self.member.log.head() == header.op {
             self.member.log.set_next_offset(self.state.next_offset);
         }
@@ -539,6 +545,12 @@ impl PartitionGroup {
 
     pub(crate) fn flush(&mut self) {
         self.member.log.flush();
+    }
+
+    /// Whether later starts must still be told that the machine stopped, because what that means here is not on disk yet: the
+    /// record of a loss, or the evidence of a log that ends earlier.
+    pub(crate) fn owes(&self) -> bool {
+        self.loss_pending || self.member.log.is_rewinding()
     }
 
     pub(crate) fn is_idle(&self) -> bool {

@@ -707,6 +707,11 @@ impl Shard {
             && self.slots.iter().flatten().all(PartitionGroup::is_idle)
     }
 
+    /// Whether everything that recovery found lost has been made up for on disk, so that later starts need not be told.
+    pub fn has_recovered(&self) -> bool {
+        !self.needs_settling() && self.votes.is_idle() && !self.slots.iter().flatten().any(PartitionGroup::owes)
+    }
+
     /// Committed op of the metadata log, on the shard that hosts it.
     pub fn metadata_commit(&self) -> Option<u64> {
         self.metadata.as_ref().map(MetadataGroup::commit)

@@ -148,7 +148,7 @@ impl Node {
     /// Takes note of what recovery has made up for.
     pub(crate) fn look(&mut self) {
         let Some(shard) = &self.shard else { return };
-        if self.lost.is_some() && shard.is_idle() {
+        if self.lost.is_some() && shard.has_recovered() {
             self.lost = None;
         }
         if self.forgetful {

@@ -97,9 +97,6 @@ impl Node {
         shard.recover_partitions(partitions.iter(), &[], &table, &votes, &self.host, now).expect("readable");
         self.shard = Some(shard);
         self.pump(completions);
-        if self.shard.as_ref().is_some_and(Shard::is_idle) {
-            self.lost = None;
-        }
     }
 
     /// The process or its machine ends here and now, and starts again.
@@ -162,6 +159,14 @@ impl Node {
 
     /// Does at most `completions` storage operations' worth of work.
     pub fn pump(&mut self, completions: usize) {
+        self.work(completions);
+        // As the host does: from then on later starts are not told of the loss.
+        if self.shard.as_ref().is_some_and(Shard::has_recovered) {
+            self.lost = None;
+        }
+    }
+
+    fn work(&mut self, completions: usize) {
         let now = self.now();
         let Some(shard) = &mut self.shard else { return };
         let mut left = completions;
