@@ -151,8 +151,6 @@ pub struct Recovered {
     pub applied_timestamp: u64,
     /// The entries behind it, in op order; empty in a group of one.
     pub tail: Vec<Entry>,
-    /// Last op that may have been acknowledged here, as the evidence outside the log says.
-    pub acknowledged: OpNumber,
     /// Greatest view of any entry that was read.
     pub view: u32,
     /// First ops of all snapshot files that are on disk.
@@ -445,7 +443,6 @@ pub fn recover(
         applied_id: pending.applied.head_id,
         applied_timestamp: pending.applied.timestamp,
         tail: pending.queue.into(),
-        acknowledged: frontier.op,
         view: cursor.view,
         snapshots,
     })

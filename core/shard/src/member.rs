@@ -5,7 +5,7 @@
 //! and sent.
 
 use crate::effect::Effect;
-use crate::tickets::{Issuer, Owner, Tickets};
+use crate::tickets::{Issuer, METADATA_SLOT, Owner, Tickets};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use twox_hash::XxHash3_128;
@@ -21,8 +21,13 @@ use whippet_vsr::{
 const SERVINGS_MAX: usize = 4;
 /// Bytes that are read at once for a peer, unless one entry is larger.
 const SERVE_BYTES: u64 = 1024 * 1024;
-/// How long an entry that found no room waits before it is tried again.
-pub(crate) const RETRY_NS: u64 = 100_000_000;
+/// How long what found no room waits before it is tried again.
+const RETRY_NS: u64 = 100_000_000;
+
+/// When to try again a write that found no room: at the time that was set before, which traffic must not put off.
+pub(crate) fn retry_at(deadline_ns: Option<u64>, now_ns: u64) -> u64 {
+    deadline_ns.filter(|deadline| *deadline > now_ns).unwrap_or(now_ns + RETRY_NS)
+}
 
 /// What all groups of a shard share while they work.
 #[derive(Debug, Default)]
@@ -156,7 +161,10 @@ impl Member {
             }
             match self.log.ensure_space(u64::from(header.length), &mut io.issuer(self.owner)) {
                 Space::Ready => {}
-                Space::Waiting => return,
+                Space::Waiting => {
+                    self.full_at_ns = None;
+                    return;
+                }
                 Space::Full => {
                     // Nothing may be left out, so it waits; the group goes on without this member.
                     self.full_at_ns = Some(now.monotonic_ns);
@@ -234,6 +242,9 @@ impl Member {
 
     /// A snapshot that peers may start from.
     pub(crate) fn set_offer(&mut self, first_op: OpNumber, parent: EntryId, timestamp: u64, bytes: Bytes) {
+        if self.replica.is_alone() {
+            return;
+        }
         let checksum = XxHash3_128::oneshot(&bytes);
         let info = SnapshotInfo { first_op, parent, timestamp, length: bytes.len() as u64, checksum };
         self.offer = Some((info, bytes));
@@ -242,7 +253,7 @@ impl Member {
     /// Reads the snapshot with which the log begins, for peers that lag too far.
     pub(crate) fn offer_base(&mut self, source: &dyn RecoverySource, group: GroupId) -> Result<(), StorageError> {
         let first_op = self.log.first_live_op();
-        if first_op == 1 {
+        if first_op == 1 || self.replica.is_alone() {
             return Ok(());
         }
         let directory = GroupDirectory { number: group.number, life: group.life };
@@ -277,7 +288,7 @@ impl Member {
         self.next_serving += 1;
         let (slot, group) = match self.owner {
             Owner::Partition { slot, group } => (slot, group),
-            _ => (u32::MAX, GroupId::METADATA),
+            _ => (METADATA_SLOT, GroupId::METADATA),
         };
         let op = StorageOp::Read {
             file: self.log.segment_file(serving.segment),

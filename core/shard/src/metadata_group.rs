@@ -1,7 +1,7 @@
 //! The metadata group: its replica, its log and the metadata state machine. Always `persisted`.
 
 use crate::effect::Effect;
-use crate::member::{Happened, Io, Member};
+use crate::member::{Happened, Io, Member, retry_at};
 use crate::notice::{Notice, Severity};
 use crate::request::{Refusal, Reply, RequestTicket};
 use crate::shard::ShardConfig;
@@ -244,7 +244,7 @@ impl MetadataGroup {
             }
         }
         let log = if self.member.log.needs_retry() {
-            Some(crate::partition_group::retry_at(self.deadline_ns, now.monotonic_ns))
+            Some(retry_at(self.deadline_ns, now.monotonic_ns))
         } else {
             self.member.log.timeout_ns()
         };

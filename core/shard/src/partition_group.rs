@@ -5,7 +5,7 @@
 //! durably, the disk has room, the pipeline has room, and no purge is under way.
 
 use crate::effect::Effect;
-use crate::member::{Happened, Io, Member, RETRY_NS};
+use crate::member::{Happened, Io, Member, retry_at};
 use crate::request::{Identity, OffsetInfo, PartitionStats, Polled, Refusal, Reply, RequestTicket};
 use crate::tickets::Owner;
 use bytes::{Buf, BytesMut};
@@ -673,11 +673,6 @@ impl Work {
             Work::Send { identity, .. } | Work::Control { identity, .. } => *identity,
         }
     }
-}
-
-/// When to try again a write that found no room: at the time that was set before, which traffic must not put off.
-pub(crate) fn retry_at(deadline_ns: Option<u64>, now_ns: u64) -> u64 {
-    deadline_ns.filter(|deadline| *deadline > now_ns).unwrap_or(now_ns + RETRY_NS)
 }
 
 fn not_primary() -> Refusal {

@@ -8,7 +8,7 @@ use crate::notice::{Notice, Severity};
 use crate::partition_group::{Answer, Applied, Condition, Context, Listed, PartitionGroup, Parts, Work};
 use crate::peers::Peers;
 use crate::request::{Refusal, Reply, Request, RequestTicket};
-use crate::tickets::Owner;
+use crate::tickets::{METADATA_SLOT, Owner};
 use crate::vote_log::{self, VoteLog, Votes};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -81,9 +81,6 @@ impl ShardConfig {
 pub fn shard_of(group: GroupId, shard_count: u32) -> u32 {
     if group.number == 0 { 0 } else { ((group.number - 1) % u64::from(shard_count)) as u32 }
 }
-
-/// Stands for the metadata group where a slot is asked for.
-const METADATA_SLOT: u32 = u32::MAX;
 
 /// What the disk says.
 #[derive(Clone, Copy)]
@@ -590,7 +587,7 @@ impl Shard {
             self.touched.insert(slot);
         }
         self.look_at_peers(now);
-        self.take_promises(now);
+        self.take_promises();
         if let Some(metadata) = &mut self.metadata {
             let due = metadata.deadline_ns.is_some_and(|deadline| deadline <= now.monotonic_ns);
             if std::mem::take(&mut self.metadata_touched) || due {

@@ -6,6 +6,9 @@ use whippet_log::Issue;
 use whippet_storage::{StorageEffect, StorageOp, StorageTicket};
 use whippet_vsr::GroupId;
 
+/// Stands for the metadata group where a slot is asked for.
+pub(crate) const METADATA_SLOT: u32 = u32::MAX;
+
 /// Who is told of a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
@@ -15,7 +18,7 @@ pub(crate) enum Owner {
     Partition { slot: u32, group: GroupId },
     /// A poll of a partition.
     Poll { slot: u32, group: GroupId, poll: u64 },
-    /// A read for a peer; the metadata group has the slot `u32::MAX`.
+    /// A read for a peer.
     Serve { slot: u32, group: GroupId, serving: u64 },
     /// The group table.
     GroupTable,

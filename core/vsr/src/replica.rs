@@ -169,6 +169,11 @@ impl Replica {
         self.config.cluster
     }
 
+    /// Whether the group has no other replica.
+    pub fn is_alone(&self) -> bool {
+        self.config.replica_count == 1
+    }
+
     /// Where the replica is in the protocol.
     pub fn status(&self) -> Status {
         self.status

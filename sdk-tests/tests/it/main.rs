@@ -1,5 +1,5 @@
-//! The product against its users: the official Rust SDK over TCP and HTTP, raw frames, crashes, damaged disks, and the
-//! official command-line client. Every test starts its own server process on free ports and fails on log lines of level
+//! The product against its users: the official Rust SDK over TCP and HTTP, raw frames, crashes, damaged disks, simulated
+//! clusters, and the official command-line client. Every test starts its own server process on free ports and fails on log lines of level
 //! WARN or ERROR that it did not allow.
 //!
 //! | environment variable | meaning |
@@ -9,6 +9,7 @@
 //! | `WHIPPET_TEST_KEEP` | keep the data directory of a failed test and print where it is |
 //! | `WHIPPET_KILL_ROUNDS`, `WHIPPET_KILL_SEED` | rounds of `kill -9` (8 by default, 100 by hand) and the seed that repeats a run |
 //! | `WHIPPET_TAIL_ALL` | damage every byte of the last two records instead of a selection (takes minutes) |
+//! | `WHIPPET_DEEP_SEEDS`, `WHIPPET_WIDE_SEEDS` | seeds of small and of large simulated clusters (200 and 10 by default) |
 //! | `IGGY_CLI` | the official command-line client; `install-cli.sh` installs it into `target/cli` |
 //!
 //! Tests that mount a file system need root and say "not run" without it; so do the tests of the command-line client where

@@ -1,8 +1,8 @@
 //! What a log does on its own: syncing, evidence, sealing, snapshots, removal. The order of these is the order of durability.
 
-use super::{Durability, Issue, Log, SnapshotStep, SyncRound};
+use super::{Durability, Issue, Log, Mark, SnapshotStep, SyncRound};
 use crate::frontier::{self, Frontier};
-use whippet_storage::{FileName, StorageOp};
+use whippet_storage::{FileName, StorageOp, StorageTicket};
 use whippet_vsr::{Now, OpNumber};
 
 impl Log {
@@ -61,23 +61,7 @@ impl Log {
             let unreserved =
                 self.frontier.run != self.config.run || self.frontier.reserved_offset < self.reservation_wanted;
             if held.op > self.frontier.op || (self.reservation_wanted > 0 && unreserved) {
-                self.frontier = Frontier {
-                    sequence: self.frontier.sequence + 1,
-                    op: held.op,
-                    id: held.id,
-                    segment: held.segment,
-                    end: held.end,
-                    next_offset: held.next_offset,
-                    reserved_offset: self.frontier.reserved_offset.max(self.reservation_wanted),
-                    run: self.config.run,
-                    generation: self.frontier.generation,
-                };
-                let chunks = vec![self.frontier.encode(self.config.cluster, self.config.group)];
-                // While a sync is under way, neither what it makes durable nor what was durable before may be touched.
-                let other = self.frontier_sync.map_or(self.frontier_slot, |(_, _, slot)| slot);
-                self.frontier_slot = frontier::next_slot(self.durable_slot, other);
-                let position = frontier::position(self.frontier_slot);
-                self.frontier_write = Some(issue.issue(StorageOp::Write { file, position, chunks }));
+                self.frontier_write = Some(self.write_frontier(held, issue));
                 return;
             }
         }
@@ -86,6 +70,27 @@ impl Log {
             let ticket = issue.issue(StorageOp::Sync { file });
             self.frontier_sync = Some((ticket, self.frontier_written_reservation, self.frontier_slot));
         }
+    }
+
+    /// Writes evidence of a log that ends with `end`.
+    pub(super) fn write_frontier(&mut self, end: Mark, issue: &mut dyn Issue) -> StorageTicket {
+        self.frontier = Frontier {
+            sequence: self.frontier.sequence + 1,
+            op: end.op,
+            id: end.id,
+            segment: end.segment,
+            end: end.end,
+            next_offset: end.next_offset,
+            reserved_offset: self.frontier.reserved_offset.max(self.reservation_wanted),
+            run: self.config.run,
+            generation: self.frontier.generation,
+        };
+        let chunks = vec![self.frontier.encode(self.config.cluster, self.config.group)];
+        // While a sync is under way, neither what it makes durable nor what was durable before may be touched.
+        let other = self.frontier_sync.map_or(self.frontier_slot, |(_, _, slot)| slot);
+        self.frontier_slot = frontier::next_slot(self.durable_slot, other);
+        let position = frontier::position(self.frontier_slot);
+        issue.issue(StorageOp::Write { file: FileName::Frontier { group: self.config.directory() }, position, chunks })
     }
 
     fn drive_sealing(&mut self, issue: &mut dyn Issue) {

@@ -13,7 +13,6 @@
 //! meanwhile.
 
 use super::{Fatal, Issue, Log, Mark, SnapshotStep};
-use crate::frontier::{self, Frontier};
 use crate::snapshot::{SnapshotHeader, encode_snapshot};
 use whippet_storage::{FileName, GroupDirectory, StorageError, StorageErrorKind, StorageOp, StorageTicket};
 use whippet_vsr::{EntryHeader, EntryId, OpNumber};
@@ -238,22 +237,10 @@ impl Log {
             return;
         }
         let end = rewind.end;
-        self.frontier = Frontier {
-            sequence: self.frontier.sequence + 1,
-            op: end.op,
-            id: end.id,
-            segment: end.segment,
-            end: end.end,
-            next_offset: end.next_offset,
-            reserved_offset: self.frontier.reserved_offset.max(self.reservation_wanted),
-            run: self.config.run,
-            generation: self.frontier.generation,
-        };
-        let chunks = vec![self.frontier.encode(self.config.cluster, self.config.group)];
-        self.frontier_slot = frontier::next_slot(self.durable_slot, self.frontier_slot);
-        let position = frontier::position(self.frontier_slot);
-        let file = FileName::Frontier { group: directory };
-        rewind.step = Step::Frontier(issue.issue(StorageOp::Write { file, position, chunks }));
+        let ticket = self.write_frontier(end, issue);
+        if let Some(rewind) = &mut self.rewind {
+            rewind.step = Step::Frontier(ticket);
+        }
     }
 
     /// A completion that belongs to what is being taken back; `None` when it does not.

@@ -1,18 +1,17 @@
 //! What a shard does because its node has peers: beats, claims, suspicion, promises, frames.
 
-use super::{METADATA_SLOT, Shard};
+use super::Shard;
 use crate::effect::Effect;
 use crate::frame::Frame;
+use crate::member::retry_at;
 use crate::metadata_group::MetadataGroup;
 use crate::peers::{UNCOVERED_NS, digest_jitter};
-use crate::tickets::Owner;
+use crate::tickets::{METADATA_SLOT, Owner};
 use std::collections::BTreeMap;
 use whippet_vsr::{GroupId, Message, Now, Replica, ReplicaId, Status, Target};
 
 /// Messages that go into one frame, at most.
 const MESSAGES_MAX: usize = 1024;
-/// How long a promise that found no room waits before it is tried again.
-const RETRY_NS: u64 = 100_000_000;
 
 impl Shard {
     /// The replica of a group on this node.
@@ -145,25 +144,22 @@ impl Shard {
         for record in std::mem::take(&mut self.io.votes) {
             self.votes.push(record);
         }
-        if self.votes.needs_retry() && self.votes_deadline_ns.is_none_or(|deadline| deadline <= now.monotonic_ns) {
+        if self.votes_deadline_ns.is_some_and(|deadline| deadline <= now.monotonic_ns) {
             self.votes.retry();
         }
         self.votes.drive(&mut self.io.issuer(Owner::Votes));
-        self.votes_deadline_ns = self.votes.needs_retry().then_some(now.monotonic_ns + RETRY_NS);
+        let deadline = self.votes_deadline_ns;
+        self.votes_deadline_ns = self.votes.needs_retry().then(|| retry_at(deadline, now.monotonic_ns));
     }
 
     /// Tells groups what has become durable of their promises.
-    pub(super) fn take_promises(&mut self, now: Now) {
+    pub(super) fn take_promises(&mut self) {
         for record in self.votes.take_durable() {
             let Some(slot) = self.slot_of(record.group) else { continue };
             if let Some(replica) = self.replica_at(slot) {
                 replica.handle_persisted(&record);
                 self.touch(slot);
             }
-        }
-        let due = self.votes_deadline_ns.is_some_and(|deadline| deadline <= now.monotonic_ns);
-        if due {
-            self.votes.retry();
         }
     }
 

@@ -515,7 +515,7 @@ impl Replica {
         }
     }
 
-    /// What the vote record of a restarted replica was about; for tests of frozen votes.
+    /// View and log view that the vote log holds for certain; `None` before the first promise.
     pub fn promised(&self) -> Option<(ViewNumber, ViewNumber)> {
         self.durable_view.zip(self.durable_log_view)
     }

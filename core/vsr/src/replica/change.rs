@@ -20,7 +20,6 @@ pub(super) struct Change {
     abstains: bool,
     /// Its own vote, from the moment when the promise was handed out to be made durable.
     cast: Option<Vote>,
-    spoken: bool,
     /// At the primary of the view: what came in, its own included.
     votes: Votes,
     /// To which view each replica would go, and since when.
@@ -202,7 +201,6 @@ impl Replica {
         }
         self.catch_up.clear();
         self.change.cast = None;
-        self.change.spoken = false;
         self.change.votes.clear();
         self.change.undecided = None;
         self.change.suspects = false;
@@ -247,7 +245,6 @@ impl Replica {
             return;
         }
         let Some(vote) = self.change.cast.clone() else { return };
-        self.change.spoken = true;
         let to = self.primary();
         if to == self.config.replica {
             self.change.votes.insert(to, vote);
