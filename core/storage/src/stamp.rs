@@ -17,6 +17,8 @@ const IDENTITY_MAGIC: &[u8; 8] = b"whippet\0";
 const RUN_MAGIC: &[u8; 8] = b"whiprun\0";
 const IDENTITY_LENGTH: usize = 48;
 const RUN_LENGTH: usize = 56;
+/// Length of the first layout, which ended before `lost` and had 0 for `settled`: nothing was noted as lost then.
+const RUN_LENGTH_1: usize = 40;
 
 /// Whose data a directory holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,10 +103,14 @@ pub(crate) fn encode_run(run: &Run) -> Vec<u8> {
 
 pub(crate) fn decode_run(bytes: &[u8]) -> Option<Run> {
     let content = unseal(bytes)?;
-    let mut rest = content.strip_prefix(RUN_MAGIC).filter(|_| content.len() == RUN_LENGTH)?;
+    let first_layout = content.len() == RUN_LENGTH_1;
+    let mut rest = content.strip_prefix(RUN_MAGIC).filter(|_| first_layout || content.len() == RUN_LENGTH)?;
     let (start_number, boot) = (rest.get_u64_le(), rest.get_u128_le());
     let (clean, settled) = (rest.get_u8() == 1, rest.get_u8() == 1);
     rest.advance(6);
+    if first_layout {
+        return Some(Run { start_number, boot, clean, settled: true, lost: (0, 0) });
+    }
     Some(Run { start_number, boot, clean, settled, lost: (rest.get_u64_le(), rest.get_u64_le()) })
 }
 
@@ -114,6 +120,16 @@ mod tests {
     use proptest::prelude::*;
 
     const IDENTITY: Identity = Identity { cluster_id: 7 << 64 | 5, replica_id: 2, replica_count: 3, disk: 99 };
+
+    #[test]
+    fn the_first_layout_of_a_run_is_read() {
+        let mut bytes = RUN_MAGIC.to_vec();
+        bytes.put_u64_le(7);
+        bytes.put_u128_le(9);
+        bytes.extend_from_slice(&[1, 0, 0, 0, 0, 0, 0, 0]);
+        let run = Run { start_number: 7, boot: 9, clean: true, settled: true, lost: (0, 0) };
+        assert_eq!(decode_run(&seal(bytes)), Some(run));
+    }
 
     #[test]
     fn a_later_format_is_told_from_damage() {
